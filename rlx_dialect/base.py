@@ -1,0 +1,227 @@
+"""What every RLX operation shares: construction with inferred types, verification, evaluation, folding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType, TensorType
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.traits import Pure
+
+from rlx_dialect import syntax
+from rlx_dialect.dtypes import Array, compute_dtype, round_to
+from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count
+from rlx_dialect.xdsl_compat import (
+    Builder,
+    HasFolderInterface,
+    InterpretationError,
+    Parser,
+    Printer,
+    VerifyException,
+    set_result_type,
+)
+
+FOLD_LIMIT = 1024
+"""Constants above this many elements are not folded: the text would grow, and weights live outside it anyway."""
+
+
+class RlxOp(IRDLOperation, HasFolderInterface):
+    """An RLX operation.
+
+    A subclass states, in this order: operands, properties, results; ``__init__``; ``infer_types`` (the shape
+    rule); ``check`` (further verification); ``evaluate`` (its meaning in NumPy); ``decompose`` where it is
+    made of simpler operations. Assembly comes from :mod:`rlx_dialect.syntax` and needs no code.
+    """
+
+    traits = traits_def(Pure())
+
+    KEYWORD: ClassVar[str | None] = None
+    """The property written as a bare keyword after the operation name."""
+    TAKES_SCALARS: ClassVar[bool] = False
+    """Whether operands may be scalars (``f32``), as in the body of a region, besides tensors."""
+    SAME_TYPE: ClassVar[bool] = False
+    """Whether operands and result always have one type, so that it is written once."""
+
+    def __init__(
+        self,
+        operands: Sequence[SSAValue | Operation],
+        properties: Mapping[str, object] | None = None,
+        *,
+        result_types: Sequence[Attribute | None] = (None,),
+        regions: Sequence[Region] = (),
+    ):
+        """Property values may be plain Python (int, float, bool, list, kind name); a None result type is inferred."""
+        Operation.__init__(
+            self,
+            operands=[SSAValue.get(o) for o in operands],
+            result_types=[NoneType() if t is None else t for t in result_types],
+            properties=syntax.attributes_of(type(self), properties or {}),
+            regions=regions,
+        )
+        self.__post_init__()
+        if None in result_types:
+            try:
+                inferred = self.infer_types()
+            except ShapeError as error:
+                raise VerifyException(f"'{self.name}': {error}") from error
+            for result, declared, found in zip(self.results, result_types, inferred, strict=True):
+                if declared is None:
+                    set_result_type(result, found)
+
+    # Shape rule and verification.
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        """Result types from operands, properties and regions, one per result; raises ShapeError."""
+        raise AssertionError(f"{self.name} states no shape rule")
+
+    def check(self) -> None:
+        """Verification beyond the shape rule; raise ShapeError or call :meth:`fail`."""
+
+    def fail(self, message: str) -> None:
+        raise VerifyException(f"'{self.name}': {message}")
+
+    def operand_name(self, index: int) -> str:
+        names = [name for name, _ in self.get_irdl_definition().operands]
+        return f"operand '{names[index]}'" if len(names) == len(self.operands) else f"operand #{index}"
+
+    def verify_(self) -> None:
+        for index, operand in enumerate(self.operands):
+            if not isinstance(operand.type, TensorType) and not (
+                self.TAKES_SCALARS and not isinstance(operand.type, NoneType)
+            ):
+                wanted = "a ranked tensor or a scalar" if self.TAKES_SCALARS else "a ranked tensor"
+                self.fail(f"{self.operand_name(index)} must be {wanted}, got {operand.type}")
+        try:
+            self.check()
+            inferred = self.infer_types()
+        except ShapeError as error:
+            raise VerifyException(f"'{self.name}': {error}") from error
+        for index, (result, expected) in enumerate(zip(self.results, inferred, strict=True)):
+            if result.type != expected and not _types_agree(result.type, expected):
+                self.fail(f"result #{index} must be {expected}, got {result.type}")
+
+    # Shapes and element types of operands, by position.
+
+    def shape(self, index: int) -> Shape:
+        return shape_of(self.operands[index])
+
+    def element(self, index: int) -> Attribute:
+        return element_of(self.operands[index])
+
+    def like(self, index: int, shape: Shape | None = None, element: Attribute | None = None) -> Attribute:
+        """The type of operand ``index`` with another shape or element type; a scalar stays a scalar."""
+        base = self.operands[index].type
+        if not isinstance(base, TensorType):
+            return element or base
+        return TensorType(element or base.element_type, base.get_shape() if shape is None else shape)
+
+    # Meaning.
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        """The results for operand values ``args`` in NumPy.
+
+        f16 and bf16 operands arrive as float32; results are rounded to the result types by the caller
+        (:func:`evaluate_op`), so an implementation computes in whatever precision is at least that wide.
+        """
+        raise InterpretationError(f"{self.name} has no reference evaluation")
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Build the same meaning from simpler operations at ``b``; returns one value per result."""
+        raise AssertionError(f"{self.name} is primitive: check has_decomposition first")
+
+    @classmethod
+    def has_decomposition(cls) -> bool:
+        return cls.decompose is not RlxOp.decompose
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """Identity first, then the value itself when every operand is a small constant."""
+        if (same := self.fold_identity()) is not None:
+            return (same,)
+        return self._fold_constants()
+
+    def fold_identity(self) -> SSAValue | None:
+        """The operand that the (single) result equals, if it does; types must be equal too."""
+        return None
+
+    def _fold_constants(self) -> Sequence[Attribute] | None:
+        if not self.operands or self.regions:
+            return None
+        count = sum(element_count(shape_of(r)) or FOLD_LIMIT + 1 for r in self.results)
+        if count > FOLD_LIMIT:
+            return None
+        args: list[Array] = []
+        for operand in self.operands:
+            value = constant_value(operand)
+            if value is None:
+                return None
+            args.append(value)
+        return [dense_of(value, result.type) for value, result in zip(evaluate_op(self, args), self.results, strict=True)]
+
+    # Assembly.
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return syntax.parse_op(cls, parser)
+
+    def print(self, printer: Printer) -> None:
+        syntax.print_op(self, printer)
+
+
+def _types_agree(found: Attribute, expected: Attribute) -> bool:
+    """Equal element types, and shapes that can be one value's."""
+    return (
+        isinstance(found, TensorType)
+        and isinstance(expected, TensorType)
+        and found.element_type == expected.element_type
+        and compatible(found.get_shape(), expected.get_shape())
+    )
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor; () for a scalar."""
+    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor; the type itself for a scalar."""
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def rank_of(value: SSAValue) -> int:
+    return len(shape_of(value))
+
+
+Evaluator = Callable[..., tuple[Array, ...]]
+
+
+def evaluate_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
+    """Evaluate one operation: widen operands, apply its meaning, round to the result types, check the shapes."""
+    widened = [
+        np.asarray(a).astype(compute_dtype(element_of(o)), copy=False) for a, o in zip(args, op.operands, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        values = op.evaluate(*widened)
+    results: list[Array] = []
+    for value, result in zip(values, op.results, strict=True):
+        if not compatible(np.shape(value), shape_of(result)):
+            raise InterpretationError(
+                f"'{op.name}': value of shape {np.shape(value)} where the type says {result.type}"
+            )
+        results.append(round_to(value, element_of(result)))
+    return tuple(results)
+
+
+def constant_value(value: SSAValue) -> Array | None:
+    """The value of an ``rlx.constant``'s result; None for anything else or when its data lie outside the IR."""
+    from rlx_dialect.ops.constant import ConstantOp
+
+    return value.owner.array() if isinstance(value.owner, ConstantOp) else None
+
+
+def dense_of(value: Array, type: Attribute) -> DenseIntOrFPElementsAttr:
+    from rlx_dialect.ops.constant import dense_elements
+
+    return dense_elements(value, type)

@@ -1,0 +1,78 @@
+"""A graph is a ``func.func``: its named inputs and parameters are arguments, its outputs are what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, SSAValue
+
+INPUT = "rlx.input"
+PARAM = "rlx.param"
+OUTPUT = "rlx.output"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a graph: an ``input`` changes with every call, a ``param`` is a weight."""
+
+    name: str
+    kind: Literal["input", "param"]
+    value: BlockArgument
+
+
+class GraphError(ValueError):
+    """A module that is not a graph in the sense above."""
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The function named ``main``, or the only one with a body; raises GraphError otherwise."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    named = [f for f in functions if f.sym_name.data == "main"]
+    if len(candidates := named or functions) != 1:
+        names = ", ".join(f"@{f.sym_name.data}" for f in functions) or "none"
+        raise GraphError(f"one function, or one named @main, expected; the module has {names}")
+    return candidates[0]
+
+
+def _attribute(attributes: Sequence[DictionaryAttr], index: int, key: str) -> str | None:
+    if index < len(attributes) and isinstance(name := attributes[index].data.get(key), StringAttr):
+        return name.data
+    return None
+
+
+def arguments(function: FuncOp) -> list[Argument]:
+    """Arguments in order; one without ``rlx.input`` or ``rlx.param`` is an input named ``arg<index>``."""
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    result: list[Argument] = []
+    for index, value in enumerate(function.body.block.args):
+        if (name := _attribute(attributes, index, PARAM)) is not None:
+            result.append(Argument(name, "param", value))
+        else:
+            result.append(Argument(_attribute(attributes, index, INPUT) or f"arg{index}", "input", value))
+    names = [a.name for a in result]
+    if duplicates := {n for n in names if names.count(n) > 1}:
+        raise GraphError(f"@{function.sym_name.data}: several arguments are named {', '.join(sorted(duplicates))}")
+    return result
+
+
+def argument_name(function: FuncOp, index: int) -> str:
+    return arguments(function)[index].name
+
+
+def output_names(function: FuncOp) -> list[str]:
+    """Result names from ``rlx.output`` result attributes; ``out<index>`` where there is none."""
+    attributes = function.res_attrs.data if function.res_attrs is not None else ()
+    count = len(function.function_type.outputs.data)
+    return [_attribute(attributes, i, OUTPUT) or f"out{i}" for i in range(count)]
+
+
+def outputs(function: FuncOp) -> Sequence[SSAValue]:
+    """The values that the function returns."""
+    terminator = function.body.block.last_op
+    if not isinstance(terminator, ReturnOp):
+        raise GraphError(f"@{function.sym_name.data} must end in func.return")
+    return terminator.operands

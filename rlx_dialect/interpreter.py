@@ -1,0 +1,53 @@
+"""The reference interpreter: RLX operations as xDSL interpreter functions over NumPy arrays.
+
+It is the meaning of the dialect. f16 and bf16 are computed in float32 and rounded after each operation.
+``reference_interpreter(module)`` is an ordinary xDSL :class:`Interpreter`; :func:`run_reference` calls one
+function of a module with arrays by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from rlx_dialect.base import RlxOp, evaluate_op
+from rlx_dialect.dialect import RLX
+from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import argument_name, main_function
+from rlx_dialect.xdsl_compat import FuncFunctions, Interpreter, InterpreterFunctions, interpreter_functions
+
+
+def _run(op: Operation, args: Sequence[object]) -> Sequence[object]:
+    return evaluate_op(cast("RlxOp", op), cast("Sequence[Array]", args))
+
+
+def rlx_functions() -> InterpreterFunctions:
+    """Implementations of every RLX operation, to register with any xDSL interpreter."""
+    return interpreter_functions("RlxFunctions", {op: _run for op in RLX.operations if issubclass(op, RlxOp)})
+
+
+def reference_interpreter(module: ModuleOp) -> Interpreter:
+    interpreter = Interpreter(module)
+    interpreter.register_implementations(FuncFunctions())
+    interpreter.register_implementations(rlx_functions())
+    return interpreter
+
+
+def run_reference(module: ModuleOp, values: Mapping[str, Array], function: FuncOp | None = None) -> list[Array]:
+    """The results of the main function (or ``function``) for argument values by name, in result order.
+
+    Raises KeyError naming the argument that has no value.
+    """
+    function = function or main_function(module)
+    args: list[Array] = []
+    for index in range(len(function.body.block.args)):
+        name = argument_name(function, index)
+        if name not in values:
+            raise KeyError(f"no value for argument '{name}' of @{function.sym_name.data}")
+        args.append(np.asarray(values[name]))
+    return list(reference_interpreter(module).call_op(function, tuple(args)))

@@ -1,0 +1,1 @@
+"""RLX operations, one module a family; an operation is whole in its class."""

@@ -1,0 +1,251 @@
+"""Matrix products and what is fused into them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+
+from rlx_dialect import shapes
+from rlx_dialect.attributes import ActivationKind, ActivationKindAttr
+from rlx_dialect.base import RlxOp, shape_of
+from rlx_dialect.dtypes import Array
+from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
+from rlx_dialect.xdsl_compat import Builder
+
+Value = SSAValue | Operation
+
+
+class ContractionOp(RlxOp):
+    """Base of the products: floats or integers of one element type, which is the result's."""
+
+    def check_same_elements(self) -> None:
+        for index in range(1, len(self.operands)):
+            if self.element(index) != self.element(0):
+                self.fail(
+                    f"{self.operand_name(index)} must have element type {self.element(0)} like "
+                    f"{self.operand_name(0)}, got {self.element(index)}"
+                )
+
+
+def _matmul(lhs: Array, rhs: Array) -> Array:
+    return np.matmul(lhs, rhs)
+
+
+@irdl_op_definition
+class MatMulOp(ContractionOp):
+    """[..., M, K] · [..., K, N] -> [..., M, N]; leading batch dimensions broadcast."""
+
+    name = "rlx.matmul"
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    def __init__(self, lhs: Value, rhs: Value, *, result_type: Attribute | None = None):
+        super().__init__([lhs, rhs], result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
+
+    def check(self) -> None:
+        self.check_same_elements()
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        return (_matmul(*args),)
+
+
+@irdl_op_definition
+class FusedMatMulBiasActOp(ContractionOp):
+    """activation(input · weight + bias); bias is [N] and is added along the last dimension.
+
+    Without a kind there is no activation. input [..., M, K], weight [..., K, N], result [..., M, N].
+    """
+
+    name = "rlx.fused_matmul_bias_act"
+    KEYWORD: ClassVar = "activation"
+    input = operand_def()
+    weight = operand_def()
+    bias = operand_def()
+    activation = opt_prop_def(ActivationKindAttr)
+    result = result_def()
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        bias: Value,
+        *,
+        activation: ActivationKind | str | None = None,
+        result_type: Attribute | None = None,
+    ):
+        super().__init__([input, weight, bias], {"activation": activation}, result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
+
+    def check(self) -> None:
+        self.check_same_elements()
+        columns = self.shape(1)[-1:]
+        if not shapes.compatible(self.shape(2), columns):
+            self.fail(f"operand 'bias' must have shape {shapes.show(columns)}, got {shapes.show(self.shape(2))}")
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, w, bias = args
+        y = _matmul(x, w) + bias
+        return (y if self.activation is None else ACTIVATIONS[self.activation.data](y),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        product = b.insert(MatMulOp(self.input, self.weight)).result
+        value = b.insert(BinaryOp("add", product, self.bias, result_type=product.type)).result
+        if self.activation is not None:
+            value = b.insert(ActivationOp(self.activation.data, value)).result
+        return (value,)
+
+
+@irdl_op_definition
+class FusedMatMulResidualOp(ContractionOp):
+    """lhs · rhs + residual, where residual has the shape of the product (rank 2 or more)."""
+
+    name = "rlx.fused_matmul_residual"
+    lhs = operand_def()
+    rhs = operand_def()
+    residual = operand_def()
+    result = result_def()
+
+    def __init__(self, lhs: Value, rhs: Value, residual: Value, *, result_type: Attribute | None = None):
+        super().__init__([lhs, rhs, residual], result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
+
+    def check(self) -> None:
+        self.check_same_elements()
+        product = shapes.matmul(self.shape(0), self.shape(1))
+        if not shapes.compatible(self.shape(2), product):
+            self.fail(f"operand 'residual' must have shape {shapes.show(product)}, got {shapes.show(self.shape(2))}")
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        lhs, rhs, residual = args
+        return (_matmul(lhs, rhs) + residual,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        product = b.insert(MatMulOp(self.lhs, self.rhs)).result
+        return (b.insert(BinaryOp("add", product, self.residual, result_type=product.type)).result,)
+
+
+@irdl_op_definition
+class FusedSwiGLUOp(RlxOp):
+    """up · silu(gate) of the two halves of the last dimension: [..., 2N] -> [..., N].
+
+    The low half is ``up`` and the high half ``gate``; with ``gate_first`` it is the other way round. The result
+    may have another element type than the operand: the product is then converted at the end.
+    """
+
+    name = "rlx.fused_swiglu"
+    packed = operand_def()
+    gate_first = opt_prop_def(UnitAttr)
+    result = result_def()
+
+    def __init__(self, packed: Value, *, gate_first: bool = False, result_type: Attribute | None = None):
+        super().__init__([packed], {"gate_first": gate_first}, result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        shape = self.shape(0)
+        if not shape or (shape[-1] != shapes.DYNAMIC and shape[-1] % 2):
+            raise shapes.ShapeError(f"the last extent of operand 'packed' must be even, got {shapes.show(shape)}")
+        half = shape[-1] if shape[-1] == shapes.DYNAMIC else shape[-1] // 2
+        return (self.like(0, (*shape[:-1], half), self._result_element()),)
+
+    def _result_element(self) -> Attribute | None:
+        from xdsl.dialects.builtin import TensorType
+
+        return self.result.type.element_type if isinstance(self.result.type, TensorType) else None
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        low, high = np.split(args[0], 2, axis=-1)
+        up, gate = (high, low) if self.gate_first is not None else (low, high)
+        return (up * ACTIVATIONS[ActivationKind.SILU](gate),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        from rlx_dialect.ops.elementwise import CastOp
+        from rlx_dialect.ops.shape import NarrowOp
+
+        axis = len(self.shape(0)) - 1
+        width = shape_of(self.result)[-1]
+        low = b.insert(NarrowOp(self.packed, axis, 0, width)).result
+        high = b.insert(NarrowOp(self.packed, axis, width, width)).result
+        up, gate = (high, low) if self.gate_first is not None else (low, high)
+        silu = b.insert(ActivationOp("silu", gate)).result
+        value = b.insert(BinaryOp("mul", up, silu)).result
+        element = self._result_element()
+        if element is not None and element != self.element(0):
+            value = b.insert(CastOp(value, element)).result
+        return (value,)
+
+
+@irdl_op_definition
+class DotGeneralOp(ContractionOp):
+    """Sum of products over the contracting axes, as XLA's DotGeneral.
+
+    Result axes: the batch axes, the free axes of lhs, the free axes of rhs, each in operand order (batch axes in
+    the order listed). Lists pair up lhs and rhs axes.
+    """
+
+    name = "rlx.dot_general"
+    lhs = operand_def()
+    rhs = operand_def()
+    lhs_contracting = prop_def(DenseArrayBase.constr(i64))
+    rhs_contracting = prop_def(DenseArrayBase.constr(i64))
+    lhs_batch = prop_def(DenseArrayBase.constr(i64), default_value=DenseArrayBase.from_list(i64, []))
+    rhs_batch = prop_def(DenseArrayBase.constr(i64), default_value=DenseArrayBase.from_list(i64, []))
+    result = result_def()
+
+    def __init__(
+        self,
+        lhs: Value,
+        rhs: Value,
+        lhs_contracting: list[int],
+        rhs_contracting: list[int],
+        lhs_batch: list[int] | None = None,
+        rhs_batch: list[int] | None = None,
+    ):
+        super().__init__(
+            [lhs, rhs],
+            {
+                "lhs_contracting": lhs_contracting,
+                "rhs_contracting": rhs_contracting,
+                "lhs_batch": lhs_batch or [],
+                "rhs_batch": rhs_batch or [],
+            },
+        )
+
+    def axes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """lhs contracting, rhs contracting, lhs batch, rhs batch."""
+        return (
+            tuple(self.lhs_contracting.get_values()),
+            tuple(self.rhs_contracting.get_values()),
+            tuple(self.lhs_batch.get_values()),
+            tuple(self.rhs_batch.get_values()),
+        )
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, shapes.dot_general(self.shape(0), self.shape(1), *self.axes())),)
+
+    def check(self) -> None:
+        self.check_same_elements()
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = self.axes()
+        lhs, rhs = args
+        # One einsum letter an axis: rhs axes take the letter of the lhs axis they are paired with.
+        left = list(range(lhs.ndim))
+        right = [lhs.ndim + i for i in range(rhs.ndim)]
+        for a, c in zip((*lhs_contracting, *lhs_batch), (*rhs_contracting, *rhs_batch), strict=True):
+            right[c] = left[a]
+        batch = [left[a] for a in lhs_batch]
+        free_left = [left[i] for i in range(lhs.ndim) if i not in {*lhs_contracting, *lhs_batch}]
+        free_right = [right[i] for i in range(rhs.ndim) if i not in {*rhs_contracting, *rhs_batch}]
+        return (np.einsum(lhs, left, rhs, right, [*batch, *free_left, *free_right]),)

@@ -1,0 +1,144 @@
+"""The one module that knows xDSL's moving parts.
+
+xDSL renames and removes APIs every few weeks. What RLX needs of its rewriter, parser, printer, passes,
+interpreter and command lines is imported from here, so that an upgrade touches one file. The stable core
+(``xdsl.ir``, ``xdsl.irdl``, the builtin and func dialects) is imported directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import TypeVar, cast
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.ir import Attribute, Operation, OpResult
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriterListener,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+from xdsl.printer import Printer
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+__all__ = [
+    "Builder",
+    "ConstantMaterializationInterface",
+    "Context",
+    "FuncFunctions",
+    "GreedyRewritePatternApplier",
+    "HasCanonicalizationPatternsInterface",
+    "HasFolderInterface",
+    "InsertPoint",
+    "InterpretationError",
+    "Interpreter",
+    "InterpreterFunctions",
+    "ModulePass",
+    "ParseError",
+    "Parser",
+    "PassPipeline",
+    "PatternRewriteWalker",
+    "PatternRewriter",
+    "PatternRewriterListener",
+    "Printer",
+    "PythonValues",
+    "RewritePattern",
+    "VerifyException",
+    "interpreter_functions",
+    "op_type_rewrite_pattern",
+    "parse_module",
+    "parse_rest_of_line_memoised",
+    "print_generic",
+    "print_module",
+    "rlx_context",
+    "set_result_type",
+    "xDSLOptMain",
+]
+
+T = TypeVar("T")
+
+
+def set_result_type(result: OpResult, type: Attribute) -> None:
+    """Give a result that has no uses yet its inferred type."""
+    result._type = type  # pyright: ignore[reportPrivateUsage]
+
+
+def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:
+    """``parse()``, or what it gave before for the same text up to the end of the line.
+
+    Type signatures repeat thousands of times in a graph and lexing them is half of xDSL's parse time. The
+    value is kept for this parser only (type aliases differ between files), and only when ``parse`` consumed
+    exactly the rest of the line.
+    """
+    memo = cast("dict[str, T]", parser.__dict__.setdefault("_rlx_rest_of_line", {}))
+    content = parser.lexer.input.content
+    start = parser.pos
+    end = content.find("\n", start)
+    if end < 0:
+        return parse()
+    rest = content[start:end]
+    if rest in memo:
+        parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+        return memo[rest]
+    value = parse()
+    if parser.pos > end:
+        memo[rest] = value
+    return value
+
+
+def interpreter_functions(
+    name: str, impls: dict[type[Operation], Callable[[Operation, Sequence[object]], Sequence[object]]]
+) -> InterpreterFunctions:
+    """xDSL interpreter functions from a table, one callable (operation, operand values) -> result values a class."""
+    from xdsl.interpreter import impl, register_impls
+
+    def method(op_type: type[Operation], run: Callable[[Operation, Sequence[object]], Sequence[object]]):
+        def call(self: object, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
+            return tuple(run(op, args))
+
+        return impl(op_type)(call)
+
+    methods = {f"run_{op_type.__name__}": method(op_type, run) for op_type, run in impls.items()}
+    return register_impls(type(name, (InterpreterFunctions,), methods))()
+
+
+def rlx_context(*, allow_unregistered: bool = True) -> Context:
+    """A context that knows every dialect of xDSL and of installed packages, RLX included, loaded on first use."""
+    from xdsl.universe import Universe
+
+    ctx = Context(allow_unregistered=allow_unregistered)
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+def parse_module(text: str, ctx: Context, name: str = "<string>") -> ModuleOp:
+    """Parse one module; ``name`` is the file that errors point at."""
+    return Parser(ctx, text, name).parse_module()
+
+
+def print_module(module: Operation) -> str:
+    """Custom assembly, one trailing newline."""
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue().rstrip("\n") + "\n"
+
+
+def print_generic(module: Operation) -> str:
+    """Generic form, the only one handed to other compilers (xDSL's custom forms lose attributes on a few ops)."""
+    stream = StringIO()
+    Printer(stream, print_generic_format=True).print_op(module)
+    return stream.getvalue().rstrip("\n") + "\n"
