@@ -30,7 +30,7 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 from xdsl.printer import Printer
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -56,6 +56,7 @@ __all__ = [
     "Printer",
     "PythonValues",
     "RewritePattern",
+    "Rewriter",
     "VerifyException",
     "interpreter_functions",
     "op_type_rewrite_pattern",

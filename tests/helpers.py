@@ -1,0 +1,96 @@
+"""What tests share: parsing, edge values, and comparing two modules by the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
+from rlx_dialect.graph import arguments, main_function
+from rlx_dialect.interpreter import run_reference
+from rlx_dialect.xdsl_compat import parse_module, print_generic, print_module, rlx_context
+
+EDGES = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e30, 88.0, -104.0, np.inf, -np.inf, np.nan)
+"""Values that numerics go wrong on."""
+
+
+def parse(text: str) -> ModuleOp:
+    """Parse and verify a module."""
+    module = parse_module(text, rlx_context(), "test.mlir")
+    module.verify()
+    return module
+
+
+def graph(body: str, arguments: str, results: str, returned: str) -> ModuleOp:
+    """A module of one function @main: ``graph("%y = …", "%x: tensor<2xf32>", "tensor<2xf32>", "%y")``."""
+    return parse(
+        f"func.func @main({arguments}) -> ({results}) {{\n{body}\nfunc.return {returned} : {results}\n}}\n"
+    )
+
+
+def random_values(module: ModuleOp, seed: int = 0, *, edges: bool = False, dynamic: int = 3) -> dict[str, Array]:
+    """A value for each argument of the main function; dynamic extents become ``dynamic``."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for argument in arguments(main_function(module)):
+        type = argument.value.type
+        assert isinstance(type, TensorType)
+        shape = tuple(dynamic if d < 0 else d for d in type.get_shape())
+        element = type.element_type
+        if is_bool(element):
+            value: Array = rng.random(shape) < 0.5
+        elif is_float(element):
+            value = rng.standard_normal(shape)
+            if edges:
+                value = np.where(rng.random(shape) < 0.3, rng.choice(EDGES, shape), value)
+        else:
+            value = rng.integers(0, 5, shape)
+        values[argument.name] = round_to(value, element)
+    return values
+
+
+def assert_close(
+    found: Sequence[Array], expected: Sequence[Array], *, rtol: float = 1e-5, atol: float = 1e-6
+) -> None:
+    """Equal count, shapes and dtypes, close values; NaN equals NaN and infinities must have one sign."""
+    assert len(found) == len(expected)
+    for f, e in zip(found, expected, strict=True):
+        assert f.shape == e.shape
+        assert f.dtype == e.dtype
+        np.testing.assert_allclose(f, e, rtol=rtol, atol=atol)
+
+
+def assert_same_meaning(
+    before: ModuleOp, after: ModuleOp, *, seeds: Sequence[int] = (0, 1), rtol: float = 1e-5, atol: float = 1e-6
+) -> None:
+    """Both modules give the same results for random and for edge values."""
+    after.verify()
+    for seed in seeds:
+        for edges in (False, True):
+            values = random_values(before, seed, edges=edges)
+            assert_close(run_reference(after, values), run_reference(before, values), rtol=rtol, atol=atol)
+
+
+def assert_round_trip(module: ModuleOp) -> None:
+    """Custom and generic form parse back to the same module."""
+    text = print_module(module)
+    assert print_module(parse(text)) == text
+    assert print_module(parse(print_generic(module))) == text
+
+
+def decomposed(module: ModuleOp, name: str) -> ModuleOp:
+    """A clone with every operation called ``name`` replaced by its decomposition."""
+    from rlx_dialect.base import RlxOp
+    from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
+
+    clone = module.clone()
+    targets = [op for op in clone.walk() if op.name == name]
+    assert targets, f"no {name} in the module"
+    for op in targets:
+        assert isinstance(op, RlxOp)
+        values = op.decompose(Builder(InsertPoint.before(op)))
+        Rewriter.replace_op(op, [], values)
+    clone.verify()
+    return clone
