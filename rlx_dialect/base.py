@@ -158,7 +158,9 @@ class RlxOp(IRDLOperation, HasFolderInterface):
             if value is None:
                 return None
             args.append(value)
-        return [dense_of(value, result.type) for value, result in zip(evaluate_op(self, args), self.results, strict=True)]
+        return [
+            dense_of(value, result.type) for value, result in zip(evaluate_op(self, args), self.results, strict=True)
+        ]
 
     # Assembly.
 
@@ -197,21 +199,26 @@ def rank_of(value: SSAValue) -> int:
 Evaluator = Callable[..., tuple[Array, ...]]
 
 
-def evaluate_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
-    """Evaluate one operation: widen operands, apply its meaning, round to the result types, check the shapes."""
+def apply_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
+    """Widen the operands, apply the meaning, round to the result types.
+
+    The shapes are those of ``args``: an operation on scalars in a region is applied to whole arrays this way.
+    """
     widened = [
         np.asarray(a).astype(compute_dtype(element_of(o)), copy=False) for a, o in zip(args, op.operands, strict=True)
     ]
     with np.errstate(all="ignore"):
         values = op.evaluate(*widened)
-    results: list[Array] = []
+    return tuple(round_to(v, element_of(r)) for v, r in zip(values, op.results, strict=True))
+
+
+def evaluate_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
+    """:func:`apply_op`, checking that the results have the shapes that their types say."""
+    values = apply_op(op, args)
     for value, result in zip(values, op.results, strict=True):
-        if not compatible(np.shape(value), shape_of(result)):
-            raise InterpretationError(
-                f"'{op.name}': value of shape {np.shape(value)} where the type says {result.type}"
-            )
-        results.append(round_to(value, element_of(result)))
-    return tuple(results)
+        if not compatible(value.shape, shape_of(result)):
+            raise InterpretationError(f"'{op.name}': value of shape {value.shape} where the type says {result.type}")
+    return values
 
 
 def constant_value(value: SSAValue) -> Array | None:

@@ -6,6 +6,8 @@ NumPy has no bfloat16. A bf16 value is held as a float32 that bfloat16 represent
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
@@ -22,7 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 _FLOATS: dict[type[Attribute], type[np.floating]] = {
     BFloat16Type: np.float32,

@@ -78,7 +78,10 @@ def dot_general(
     rhs_batch: Sequence[int],
 ) -> Shape:
     """Batch dimensions, then the free ones of lhs, then those of rhs (as in XLA's DotGeneral)."""
-    for name, axes, shape in (("lhs", (*lhs_batch, *lhs_contracting), lhs), ("rhs", (*rhs_batch, *rhs_contracting), rhs)):
+    for name, axes, shape in (
+        ("lhs", (*lhs_batch, *lhs_contracting), lhs),
+        ("rhs", (*rhs_batch, *rhs_contracting), rhs),
+    ):
         if len(set(axes)) != len(axes) or any(not 0 <= a < len(shape) for a in axes):
             raise ShapeError(f"{name} axes {list(axes)} must be distinct and within rank {len(shape)}")
     if len(lhs_contracting) != len(rhs_contracting) or len(lhs_batch) != len(rhs_batch):
@@ -189,8 +192,17 @@ def window(extent: int, kernel: int, stride: int, before: int, after: int, dilat
         return DYNAMIC
     span = extent + before + after - dilation * (kernel - 1) - 1
     if span < 0:
-        raise ShapeError(f"window of {dilation * (kernel - 1) + 1} does not fit extent {extent} padded by {before}+{after}")
+        raise ShapeError(
+            f"window of {dilation * (kernel - 1) + 1} does not fit extent {extent} padded by {before}+{after}"
+        )
     return span // stride + 1
+
+
+def resize_nearest_2x(shape: Sequence[int]) -> Shape:
+    """Dims 2 and 3 of NCHW doubled."""
+    if len(shape) != 4:
+        raise ShapeError(f"a tensor of rank 4 (NCHW) expected, got {show(shape)}")
+    return (*shape[:2], *(d if d == DYNAMIC else 2 * d for d in shape[2:]))
 
 
 def paddings(padding: Sequence[int], rank: int) -> list[tuple[int, int]]:

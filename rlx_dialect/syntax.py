@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 
@@ -71,6 +71,13 @@ _CODECS: dict[type[Attribute], _Codec] = {
     FloatAttr: _Codec(lambda v: FloatAttr(float(v), f64), lambda a: _show_real(a.value.data), _read_real),
     DenseArrayBase: _Codec(_ints, lambda a: "[" + ", ".join(map(str, a.get_values())) + "]", _read_ints),
     StringAttr: _Codec(StringAttr, lambda a: f'"{a.data}"', lambda p: StringAttr(p.parse_str_literal())),
+    ArrayAttr: _Codec(
+        lambda v: ArrayAttr(map(StringAttr, v)),
+        lambda a: "[" + ", ".join(f'"{s.data}"' for s in a) + "]",
+        lambda p: ArrayAttr(
+            map(StringAttr, p.parse_comma_separated_list(Parser.Delimiter.SQUARE, p.parse_str_literal))
+        ),
+    ),
 }
 
 
@@ -191,9 +198,7 @@ def parse_op(op_type: type[RlxOp], parser: Parser) -> Any:
     attributes = parse_attributes(op_type, parser, properties)
     operand_types, result_types = parse_signature(parser, len(unresolved or ()))
     operands = parser.resolve_operands(unresolved or (), operand_types, parser.pos)
-    return op_type.create(
-        operands=operands, result_types=result_types, properties=properties, attributes=attributes
-    )
+    return op_type.create(operands=operands, result_types=result_types, properties=properties, attributes=attributes)
 
 
 def parse_keyword(op_type: type[RlxOp], parser: Parser, properties: dict[str, Attribute]) -> None:
@@ -210,9 +215,7 @@ def parse_keyword(op_type: type[RlxOp], parser: Parser, properties: dict[str, At
         parser.raise_error(f"'{op_type.name}': {error}", position)
 
 
-def parse_attributes(
-    op_type: type[RlxOp], parser: Parser, properties: dict[str, Attribute]
-) -> dict[str, Attribute]:
+def parse_attributes(op_type: type[RlxOp], parser: Parser, properties: dict[str, Attribute]) -> dict[str, Attribute]:
     """Read ``{…}`` if it is there: properties go into ``properties``, discardable attributes are returned."""
     codecs = _codecs(op_type)
     attributes: dict[str, Attribute] = {}

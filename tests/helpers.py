@@ -25,9 +25,7 @@ def parse(text: str) -> ModuleOp:
 
 def graph(body: str, arguments: str, results: str, returned: str) -> ModuleOp:
     """A module of one function @main: ``graph("%y = …", "%x: tensor<2xf32>", "tensor<2xf32>", "%y")``."""
-    return parse(
-        f"func.func @main({arguments}) -> ({results}) {{\n{body}\nfunc.return {returned} : {results}\n}}\n"
-    )
+    return parse(f"func.func @main({arguments}) -> ({results}) {{\n{body}\nfunc.return {returned} : {results}\n}}\n")
 
 
 def random_values(module: ModuleOp, seed: int = 0, *, edges: bool = False, dynamic: int = 3) -> dict[str, Array]:
@@ -51,9 +49,7 @@ def random_values(module: ModuleOp, seed: int = 0, *, edges: bool = False, dynam
     return values
 
 
-def assert_close(
-    found: Sequence[Array], expected: Sequence[Array], *, rtol: float = 1e-5, atol: float = 1e-6
-) -> None:
+def assert_close(found: Sequence[Array], expected: Sequence[Array], *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
     """Equal count, shapes and dtypes, close values; NaN equals NaN and infinities must have one sign."""
     assert len(found) == len(expected)
     for f, e in zip(found, expected, strict=True):

@@ -55,7 +55,9 @@ def run_tool(words: list[str], with_stderr: bool) -> tuple[int, str]:
     return status, out.getvalue() if not status or with_stderr else out.getvalue() + err.getvalue()
 
 
-@pytest.mark.parametrize(("path", "index"), cases(), ids=lambda v: str(v.relative_to(FILES)) if isinstance(v, Path) else str(v))
+@pytest.mark.parametrize(
+    ("path", "index"), cases(), ids=lambda v: str(v.relative_to(FILES)) if isinstance(v, Path) else str(v)
+)
 def test_filecheck(path: Path, index: int):
     line = run_lines(path)[index].replace("%s", str(path))
     command, _, check = line.partition("| filecheck")

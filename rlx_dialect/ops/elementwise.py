@@ -85,9 +85,7 @@ ACTIVATIONS: Mapping[ActivationKind, Callable[[Array], Array]] = {
 }
 """The meaning of each kind. Round is to nearest, ties to even; sign(0) = 0; elu has alpha = 1."""
 
-INTEGER_ACTIVATIONS = frozenset(
-    {ActivationKind.RELU, ActivationKind.NEG, ActivationKind.ABS, ActivationKind.SIGN}
-)
+INTEGER_ACTIVATIONS = frozenset({ActivationKind.RELU, ActivationKind.NEG, ActivationKind.ABS, ActivationKind.SIGN})
 """The kinds that integers take too; the others are of real numbers."""
 
 NOT_REGION_FUSABLE_ACTIVATIONS = frozenset(
@@ -180,7 +178,9 @@ class ActivationOp(ElementwiseOp):
     kind = prop_def(ActivationKindAttr)
     result = result_def()
 
-    def __init__(self, kind: ActivationKind | str, input: SSAValue | Operation, *, result_type: Attribute | None = None):
+    def __init__(
+        self, kind: ActivationKind | str, input: SSAValue | Operation, *, result_type: Attribute | None = None
+    ):
         super().__init__([input], {"kind": kind}, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
@@ -265,9 +265,7 @@ class WhereOp(ElementwiseOp):
     on_false = operand_def()
     result = result_def()
 
-    def __init__(
-        self, condition: SSAValue | Operation, on_true: SSAValue | Operation, on_false: SSAValue | Operation
-    ):
+    def __init__(self, condition: SSAValue | Operation, on_true: SSAValue | Operation, on_false: SSAValue | Operation):
         super().__init__([condition, on_true, on_false])
 
     def infer_types(self) -> tuple[Attribute, ...]:
