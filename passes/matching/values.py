@@ -1,0 +1,94 @@
+"""The words that checks are written in: who uses a value, who defines it, what its shape proves, where to put things.
+
+A question that can have more than one negative answer gives a :class:`Miss` instead of the value asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from rlx_dialect.base import shape_of
+from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.passes.matching.fusion import Miss, Reason
+from rlx_dialect.shapes import is_static
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+def defining(value: SSAValue, op_type: type[OpT] | tuple[type[OpT], ...]) -> OpT | None:
+    """The operation of class ``op_type`` that ``value`` is a result of."""
+    return value.owner if isinstance(value.owner, op_type) else None
+
+
+def is_used(value: SSAValue) -> bool:
+    return value.first_use is not None
+
+
+def one_use(value: SSAValue, site: Operation) -> Operation | Miss:
+    """The operation at the only use *edge* of ``value``; to be an operand twice, or to be returned, is a use.
+
+    The value must be used, and the user must be in the block of ``site``, the operation that a Miss is reported at.
+    """
+    users = [use.operation for use in value.uses]
+    name = f"%{value.name_hint}" if value.name_hint else "the value"
+    if len(users) > 1:
+        if any(isinstance(user, ReturnOp) for user in users):
+            return Miss(Reason.RETURNED, site, f"{name} is also a result of the function", "do not return it")
+        names = ", ".join(sorted(user.name for user in users))
+        return Miss(
+            Reason.MORE_THAN_ONE_USE, site, f"{name} has {len(users)} uses: {names}", "duplicate it, or use it once"
+        )
+    (user,) = users
+    if user.parent is not site.parent:
+        return Miss(
+            Reason.OTHER_BLOCK, site, f"{name} is used by {user.name} in another block", "move both into one block"
+        )
+    return user
+
+
+def orders(op: BinaryOp) -> tuple[tuple[SSAValue, SSAValue], tuple[SSAValue, SSAValue]]:
+    """The operands of a commutative operation in both orders."""
+    return (op.lhs, op.rhs), (op.rhs, op.lhs)
+
+
+def other_operand(op: BinaryOp, value: SSAValue) -> SSAValue:
+    """The operand beside ``value``; ``value`` itself when it is both."""
+    return op.rhs if op.lhs is value else op.lhs
+
+
+def same_static_shape(*values: SSAValue) -> bool:
+    """Whether the shapes are provably one: all extents known and equal. Two unknown extents may differ."""
+    first = shape_of(values[0])
+    return is_static(first) and all(shape_of(value) == first for value in values[1:])
+
+
+def insertion_anchor(
+    first: Operation, last: Operation, kept: Sequence[SSAValue], operands: Iterable[SSAValue]
+) -> Operation | Miss:
+    """The operation before which the fused one goes that replaces ``first``, …, ``last`` of one block.
+
+    That is ``last`` itself, unless a user of a ``kept`` value (a result of the matched operations that stays in
+    use) comes earlier: then it is that user. Every operand of the fused operation must be defined by then;
+    otherwise Miss(DEFINED_TOO_LATE) at ``last``. The cost is linear in the distance between the two.
+    """
+    block = last.parent
+    assert block is not None
+    users = {block.find_ancestor_op_in_block(use.operation) for value in kept for use in value.uses}
+    definitions = {value.owner: value for value in operands}
+    anchor = last
+    op = first.next_op
+    while op is not last:
+        assert op is not None
+        if anchor is last and op in users:
+            anchor = op
+        if anchor is not last and op in definitions:
+            late = definitions[op]
+            name = f"%{late.name_hint}" if late.name_hint else f"the result of {op.name}"
+            detail = f"{name} is defined after {anchor.name}, which uses an intermediate value"
+            return Miss(Reason.DEFINED_TOO_LATE, last, detail, "define it earlier")
+        op = op.next_op
+    return anchor
