@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType, TensorType
-from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.irdl import IRDLOperation, VarOperandDef, traits_def
 from xdsl.traits import Pure
 
 from rlx_dialect import syntax
@@ -17,6 +17,7 @@ from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count
 from rlx_dialect.xdsl_compat import (
     Builder,
     HasFolderInterface,
+    InsertPoint,
     InterpretationError,
     Parser,
     Printer,
@@ -84,8 +85,12 @@ class RlxOp(IRDLOperation, HasFolderInterface):
         raise VerifyException(f"'{self.name}': {message}")
 
     def operand_name(self, index: int) -> str:
-        names = [name for name, _ in self.get_irdl_definition().operands]
-        return f"operand '{names[index]}'" if len(names) == len(self.operands) else f"operand #{index}"
+        definitions = self.get_irdl_definition().operands
+        if len(definitions) != len(self.operands):  # An absent optional operand, or a variadic one.
+            definitions = [d for d in definitions if not isinstance(d[1], VarOperandDef)]
+        if len(definitions) != len(self.operands):
+            return f"operand #{index}"
+        return f"operand '{definitions[index][0]}'"
 
     def verify_(self) -> None:
         for index, operand in enumerate(self.operands):
@@ -125,12 +130,23 @@ class RlxOp(IRDLOperation, HasFolderInterface):
 
         f16 and bf16 operands arrive as float32; results are rounded to the result types by the caller
         (:func:`evaluate_op`), so an implementation computes in whatever precision is at least that wide.
+        An operation that states no formula means what its decomposition means.
         """
-        raise InterpretationError(f"{self.name} has no reference evaluation")
+        if not self.has_decomposition():
+            raise InterpretationError(f"{self.name} has no reference evaluation")
+        return _evaluate_decomposed(self, args)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         """Build the same meaning from simpler operations at ``b``; returns one value per result."""
         raise AssertionError(f"{self.name} is primitive: check has_decomposition first")
+
+    def as_results(self, *values: SSAValue) -> tuple[SSAValue, ...]:
+        """What :meth:`decompose` returns: new ``values`` take the result types, which may know more extents."""
+        for value, result in zip(values, self.results, strict=True):
+            if value.type != result.type:
+                assert isinstance(value, OpResult)
+                set_result_type(value, result.type)
+        return values
 
     @classmethod
     def has_decomposition(cls) -> bool:
@@ -219,6 +235,20 @@ def evaluate_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
         if not compatible(value.shape, shape_of(result)):
             raise InterpretationError(f"'{op.name}': value of shape {value.shape} where the type says {result.type}")
     return values
+
+
+def _evaluate_decomposed(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
+    """Decompose a copy of ``op`` for the shapes that the values have, and evaluate its parts."""
+    block = Block(arg_types=[TensorType(element_of(o), a.shape) for o, a in zip(op.operands, args, strict=True)])
+    copy = type(op).create(operands=block.args, result_types=op.result_types, properties=op.properties)
+    for result, type_ in zip(copy.results, copy.infer_types(), strict=True):
+        set_result_type(result, type_)
+    values: dict[SSAValue, Array] = dict(zip(block.args, args, strict=True))
+    returned = copy.decompose(Builder(InsertPoint.at_end(block)))
+    for part in block.ops:
+        assert isinstance(part, RlxOp)
+        values.update(zip(part.results, evaluate_op(part, [values[o] for o in part.operands]), strict=True))
+    return tuple(values[value] for value in returned)
 
 
 def constant_value(value: SSAValue) -> Array | None:

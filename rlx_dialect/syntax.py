@@ -128,12 +128,16 @@ def attributes_of(op_type: type[RlxOp], values: Mapping[str, object]) -> dict[st
     return result
 
 
+def _default(op: RlxOp, name: str) -> Attribute | None:
+    return op.get_irdl_definition().properties[name].default_value
+
+
 def print_op(op: RlxOp, printer: Printer) -> None:
     codecs = _codecs(type(op))
-    if op.KEYWORD is not None and op.KEYWORD in op.properties:
+    if op.KEYWORD is not None and (kind := op.properties.get(op.KEYWORD)) not in (None, _default(op, op.KEYWORD)):
         codec = codecs[op.KEYWORD]
         assert codec is not None
-        printer.print_string(" " + codec.show(op.properties[op.KEYWORD]))
+        printer.print_string(" " + codec.show(kind))
     printer.print_string(" ")
     printer.print_list(op.operands, printer.print_operand)
     print_attributes(op, printer)
@@ -142,11 +146,10 @@ def print_op(op: RlxOp, printer: Printer) -> None:
 
 def print_attributes(op: RlxOp, printer: Printer) -> None:
     """`` {property = value, …}`` for what is neither the keyword nor a default; nothing when there is none."""
-    definition = op.get_irdl_definition()
     codecs = _codecs(type(op))
     entries: list[str | tuple[str, Attribute]] = []
     for name, attribute in op.properties.items():
-        if name == op.KEYWORD or attribute == definition.properties[name].default_value:
+        if name == op.KEYWORD or attribute == _default(op, name):
             continue
         codec = codecs[name]
         entries.append(name if codec is None else f"{name} = {codec.show(attribute)}")

@@ -23,7 +23,7 @@ from xdsl.traits import ConstantLike, Pure
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, is_float, round_to, storage_dtype
 from rlx_dialect.shapes import is_static
-from rlx_dialect.xdsl_compat import Parser, Printer
+from rlx_dialect.xdsl_compat import Builder, Parser, Printer
 
 
 @irdl_op_definition
@@ -91,6 +91,11 @@ class ConstantOp(RlxOp):
         if value is None or not is_float(self.value.type.get_element_type()) or np.isfinite(value).all():  # pyright: ignore
             return None
         return _raw(value, self.value.type.get_element_type())  # pyright: ignore
+
+
+def scalar(b: Builder, value: float, element: Attribute) -> SSAValue:
+    """A rank-0 constant at ``b``."""
+    return b.insert(ConstantOp.of(value, TensorType(element, ()))).result
 
 
 def array_of(value: DenseIntOrFPElementsAttr) -> Array:

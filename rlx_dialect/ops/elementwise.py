@@ -27,6 +27,7 @@ from rlx_dialect.attributes import (
 )
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, compute_dtype, is_bool, is_float, is_integer
+from rlx_dialect.ops.constant import scalar
 from rlx_dialect.shapes import broadcast
 from rlx_dialect.xdsl_compat import Builder
 
@@ -389,10 +390,7 @@ class ClampOp(ElementwiseOp):
         return (np.minimum(np.maximum(args[0], self.min.value.data), self.max.value.data),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        from rlx_dialect.ops.constant import ConstantOp
-
-        bound = TensorType(self.element(0), ())
-        low = b.insert(ConstantOp.of(self.min.value.data, bound)).result
-        high = b.insert(ConstantOp.of(self.max.value.data, bound)).result
+        low = scalar(b, self.min.value.data, self.element(0))
+        high = scalar(b, self.max.value.data, self.element(0))
         at_least = b.insert(BinaryOp("max", self.input, low)).result
         return (b.insert(BinaryOp("min", at_least, high)).result,)

@@ -27,7 +27,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from rlx_dialect import shapes, syntax
 from rlx_dialect.base import RlxOp, apply_op, element_of, shape_of
 from rlx_dialect.dtypes import Array
-from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.elementwise import CastOp, ElementwiseOp, WhereOp
 from rlx_dialect.shapes import Shape, ShapeError
 from rlx_dialect.xdsl_compat import Builder, Parser, Printer, set_result_type
@@ -206,7 +206,7 @@ class ElementwiseRegionOp(RegionOp):
             set_result_type(value, type)
             return value
         element = element_of(value)
-        always = b.insert(ConstantOp.of(True, TensorType(i1, ()))).result
+        always = scalar(b, True, i1)
         for operand in inputs:
             # Broadcasts value against the operand without using it; unlike rlx.expand it takes dynamic extents.
             other = operand if element_of(operand) == element else b.insert(CastOp(operand, element)).result
