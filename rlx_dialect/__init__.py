@@ -4,6 +4,18 @@
 own xDSL flow needs. Passes, lowerings, pipelines, frontends and engines are sub-packages.
 """
 
-from rlx_dialect.dialect import RLX
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlx_dialect.dialect import RLX
 
 __all__ = ["RLX"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the operations when they are asked for: xDSL tools import this package at every start."""
+    if name != "RLX":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from rlx_dialect.dialect import RLX
+
+    return RLX

@@ -31,13 +31,23 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    InterpretationError,
+    ParseError,
+    ShrinkException,
+    VerifyException,
+)
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 __all__ = [
+    "ArgSpecParseError",
     "Builder",
     "ConstantMaterializationInterface",
     "Context",
+    "DiagnosticException",
     "FuncFunctions",
     "GreedyRewritePatternApplier",
     "HasCanonicalizationPatternsInterface",
@@ -57,10 +67,13 @@ __all__ = [
     "PythonValues",
     "RewritePattern",
     "Rewriter",
+    "ShrinkException",
     "VerifyException",
+    "all_passes",
     "interpreter_functions",
     "op_type_rewrite_pattern",
     "parse_module",
+    "parse_pipeline",
     "parse_rest_of_line_memoised",
     "print_generic",
     "print_module",
@@ -124,6 +137,13 @@ def rlx_context(*, allow_unregistered: bool = True) -> Context:
     for name, factory in Universe.get_multiverse().all_dialects.items():
         ctx.register_dialect(name, factory)
     return ctx
+
+
+def all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """Every pass of xDSL and of installed packages by name, RLX's included; a factory imports its pass."""
+    from xdsl.universe import Universe
+
+    return Universe.get_multiverse().all_passes
 
 
 def parse_module(text: str, ctx: Context, name: str = "<string>") -> ModuleOp:

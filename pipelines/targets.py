@@ -1,0 +1,152 @@
+"""The seven targets as data. ``python -m rlx_dialect.pipelines.targets`` prints them as a table.
+
+A *claim* is an operation class that the target's back end implements as it is; fusion makes no operation that
+the target does not claim. A new target is one more row here and, if no lowering fits, its lowering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx_dialect.base import RlxOp
+from rlx_dialect.ops.attention import FusedAttentionBlockOp, FusedTransformerLayerOp
+from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, FusedSwiGLUOp, MatMulOp
+from rlx_dialect.ops.convolution import FusedConvBiasActOp
+from rlx_dialect.ops.normalization import (
+    AdaLayerNormOp,
+    FusedResidualLnOp,
+    FusedResidualRmsNormOp,
+    GatedResidualOp,
+)
+from rlx_dialect.ops.region import BatchElementwiseRegionOp, ElementwiseRegionOp, TransformRegionOp
+from rlx_dialect.pipelines.limits import GPU_NATIVE, UNBOUNDED, FusionLimits
+from rlx_dialect.pipelines.options import METAL_VARIABLES, WGPU_VARIABLES, Variable
+from rlx_dialect.pipelines.tables import table
+
+Claims = frozenset[type[RlxOp]]
+
+
+@dataclass(frozen=True)
+class GateConstants:
+    """What the IO gate weighs: costs in nanoseconds, bandwidths in bytes per nanosecond (= GB/s)."""
+
+    dispatch_ns: float
+    roundtrip_ns: float
+    memory_bw: float
+    host_readback_bw: float
+    unified_memory: bool
+    host_thunk_penalty_ns: float
+    min_gain_ns: float
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of hardware, as far as fusion and the choice of a lowering need to know it."""
+
+    name: str
+    claims: Claims
+    limits: FusionLimits
+    gate: GateConstants
+    lowering: str
+    """The pass, with its options, that follows fusion."""
+    unfuses_regions: bool = False
+    """Its habit is to take element-wise regions apart again before lowering."""
+    unfuse_keeps_prologue: bool = True
+    """Unfusing leaves regions alone that resize their input on the way in."""
+    native_regions: bool = True
+    """It has kernels for transform and batch regions."""
+    variables: tuple[Variable, ...] = ()
+    """The variables that its canonical options read, besides those that all targets do."""
+
+
+_EVERYWHERE: Claims = frozenset(
+    {MatMulOp, ElementwiseRegionOp, FusedMatMulBiasActOp, FusedResidualLnOp, AdaLayerNormOp, GatedResidualOp}
+)
+_KERNEL_REGIONS: Claims = frozenset({TransformRegionOp, BatchElementwiseRegionOp})
+
+_APPLE = GateConstants(500, 5_000, 200, 200, True, 2_000_000, 1_000)
+_DISCRETE = GateConstants(2_000, 20_000, 800, 50, False, 15_000_000, 5_000)
+_REMOTE = GateConstants(3_000, 30_000, 100, 40, False, 25_000_000, 10_000)
+_HOST = GateConstants(50, 0, 50, 50, True, 0, 0)
+
+CPU = Target(
+    "cpu",
+    _EVERYWHERE | {DotGeneralOp, FusedSwiGLUOp, FusedResidualRmsNormOp, FusedAttentionBlockOp},
+    UNBOUNDED,
+    _HOST,
+    "rlx-lower-to-linalg",
+    unfuses_regions=True,
+    unfuse_keeps_prologue=False,
+    native_regions=False,
+)
+METAL = Target(
+    "metal",
+    _EVERYWHERE | _KERNEL_REGIONS | {DotGeneralOp, FusedSwiGLUOp, FusedResidualRmsNormOp},
+    GPU_NATIVE,
+    _APPLE,
+    "rlx-lower-to-gpu{target=metal}",
+    unfuses_regions=True,
+    variables=METAL_VARIABLES,
+)
+MLX = Target(
+    "mlx",
+    METAL.claims,
+    GPU_NATIVE,
+    _APPLE,
+    "rlx-lower-to-linalg",
+    unfuses_regions=True,
+    variables=METAL_VARIABLES,
+)
+WGPU = Target(
+    "wgpu",
+    _EVERYWHERE
+    | _KERNEL_REGIONS
+    | {FusedSwiGLUOp, FusedResidualRmsNormOp, FusedAttentionBlockOp, FusedTransformerLayerOp},
+    GPU_NATIVE,
+    _REMOTE,
+    "rlx-lower-to-gpu{target=wgpu}",
+    unfuses_regions=True,
+    variables=WGPU_VARIABLES,
+)
+CUDA = Target(
+    "cuda",
+    _EVERYWHERE | _KERNEL_REGIONS | {DotGeneralOp, FusedConvBiasActOp, FusedResidualRmsNormOp},
+    GPU_NATIVE,
+    _DISCRETE,
+    "rlx-lower-to-gpu{target=cuda}",
+)
+ROCM = Target(
+    "rocm",
+    _EVERYWHERE | _KERNEL_REGIONS | {DotGeneralOp, FusedResidualRmsNormOp},
+    GPU_NATIVE,
+    _DISCRETE,
+    "rlx-lower-to-gpu{target=rocm}",
+)
+TPU = Target("tpu", _EVERYWHERE | _KERNEL_REGIONS, FusionLimits(32, 16), _REMOTE, "rlx-lower-to-linalg")
+
+TARGETS: dict[str, Target] = {t.name: t for t in (CPU, METAL, MLX, WGPU, CUDA, ROCM, TPU)}
+
+
+def find_target(name: str) -> Target:
+    """The target of that name; raises ValueError that lists the known ones."""
+    if name not in TARGETS:
+        raise ValueError(f"unknown target '{name}'; known targets: {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def targets_table() -> str:
+    """Every target with its claims, limits, gate constants and lowering, one column each."""
+    targets = list(TARGETS.values())
+    operations = sorted({op.name for t in targets for op in t.claims})
+    gate_fields = list(GateConstants.__dataclass_fields__)
+    rows = [["", *(t.name for t in targets)]]
+    rows += [[name, *("x" if name in {op.name for op in t.claims} else "–" for t in targets)] for name in operations]
+    rows += [["limits", *(str(t.limits) for t in targets)]]
+    rows += [[f"gate {field}", *(f"{getattr(t.gate, field):,}" for t in targets)] for field in gate_fields]
+    rows += [["unfuses regions", *("yes" if t.unfuses_regions else "no" for t in targets)]]
+    rows += [["lowering", *(t.lowering for t in targets)]]
+    return table(rows)
+
+
+if __name__ == "__main__":
+    print(targets_table())
