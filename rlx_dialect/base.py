@@ -174,9 +174,11 @@ class RlxOp(IRDLOperation, HasFolderInterface):
             if value is None:
                 return None
             args.append(value)
-        return [
-            dense_of(value, result.type) for value, result in zip(evaluate_op(self, args), self.results, strict=True)
-        ]
+        try:
+            values = evaluate_op(self, args)
+        except InterpretationError:  # An index out of range: undefined, and not the folder's to report.
+            return None
+        return [dense_of(value, result.type) for value, result in zip(values, self.results, strict=True)]
 
     # Assembly.
 
