@@ -1,0 +1,1 @@
+"""Lowerings of the RLX dialect to dialects that other compilers take."""

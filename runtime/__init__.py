@@ -1,0 +1,1 @@
+"""Engines: they compile lowered modules and run them on NumPy arrays."""

@@ -1,0 +1,258 @@
+"""Run linalg on tensors on the CPU through IREE.
+
+The module is handed over by what was measured to be fast:
+
+- Parameters (arguments with ``rlx.param``) become ``util.global``s bound to named parameters, so that IREE packs
+  them once, ahead of the first call, and the compiled module stays small.
+- A lowering marks the first linalg operation of a norm with the discardable attribute ``rlx.barrier_before``
+  (:data:`BARRIER`). The tensors that it reads pass through ``util.optimization_barrier`` first, for it and for
+  everything below it: without that, whole blocks are fused into dispatches that are slow or do not compile.
+- :data:`FLAGS`.
+
+Text is handed over in generic form: xDSL's custom forms lose attributes on a few operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    FunctionType,
+    IndexType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnregisteredOp,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, BlockArgument, Operation, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+
+from rlx_dialect.dtypes import Array, storage_dtype
+from rlx_dialect.graph import arguments, main_function
+from rlx_dialect.lowering.to_linalg import BARRIER
+from rlx_dialect.runtime import toolchain
+from rlx_dialect.runtime.engine import Signature, bind
+from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
+from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
+
+if TYPE_CHECKING:
+    import iree.runtime as rt
+
+FLAGS = (
+    "--iree-hal-target-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-opt-level=O3",
+    # Data tiling when dispatches are formed, not globally: off even at O3, and worth a factor of two on matmuls.
+    "--iree-opt-data-tiling=false",
+    "--iree-dispatch-creation-data-tiling",
+    "--iree-llvmcpu-enable-ukernels=all",
+    # Larger tiles make weights of language-model size about 1.8 times faster.
+    "--iree-llvmcpu-matmul-tile-bytes=4194304",
+)
+"""What iree-compile is called with."""
+
+Driver = Literal["local-task", "local-sync"]
+
+_ALIGNMENT = 64
+"""Compiled code loads whole vectors of its operands as aligned memory, and faults where they are not."""
+
+_ELEMENT_KINDS = {"f": "FLOAT", "i": "SINT", "u": "UINT", "b": "BOOL", "c": "COMPLEX"}
+_SCOPE = "rlx"
+_RUNTIME_HINT = "pip install 'rlx-dialect[run]' (iree-base-runtime)"
+_GLOBAL = UnregisteredOp.with_name("util.global")
+_LOAD = UnregisteredOp.with_name("util.global.load")
+_BARRIER = UnregisteredOp.with_name("util.optimization_barrier")
+_TIE_SHAPE = UnregisteredOp.with_name("flow.tensor.tie_shape")
+
+
+@irdl_attr_definition
+class _NamedParameter(ParametrizedAttribute):
+    """IREE's ``#flow.parameter.named<"scope"::"key"> : type``."""
+
+    name = "flow.parameter.named"
+    scope: StringAttr
+    key: StringAttr
+    type: TensorType
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.scope)
+            printer.print_string("::")
+            printer.print_attribute(self.key)
+        printer.print_string(" : ")
+        printer.print_attribute(self.type)
+
+
+def hand_off(module: ModuleOp) -> ModuleOp:
+    """A copy of a linalg module in the form that IREE compiles best: parameters as globals, barriers in place.
+
+    Its main function takes the inputs only, in their order.
+    """
+    module = module.clone()
+    function = main_function(module)
+    _insert_barriers(function)
+    _parameters_to_globals(module, function)
+    return module
+
+
+def _insert_barriers(function: FuncOp) -> None:
+    order = {op: index for index, op in enumerate(function.body.block.ops)}
+    for op in list(order):
+        if op.attributes.pop(BARRIER, None) is None:
+            continue
+        assert isinstance(op, LinalgStructuredOperation)
+        for value in dict.fromkeys(op.operands[: len(op.operands) - len(op.results)]):
+            if isinstance(value.type, TensorType) and not isinstance(value, BlockArgument):
+                behind = _barrier(value, Builder(InsertPoint.before(op)))
+                value.replace_uses_with_if(behind, lambda use, at=order[op]: _position(use.operation, order) >= at)
+
+
+def _position(op: Operation, order: Mapping[Operation, int]) -> int:
+    """The position in the function's block of ``op`` or of the operation that it is inside of; -1 for new ones."""
+    while op not in order:
+        parent = op.parent_op()
+        if parent is None or isinstance(parent, FuncOp):
+            return -1
+        op = parent
+    return order[op]
+
+
+def _barrier(value: SSAValue, b: Builder) -> SSAValue:
+    type = value.type
+    assert isinstance(type, TensorType)
+    behind = b.insert(_BARRIER.create(operands=[value], result_types=[type])).results[0]
+    dynamic = [axis for axis, extent in enumerate(type.get_shape()) if extent == DYNAMIC_INDEX]
+    if not dynamic:
+        return behind
+    # IREE cannot see dynamic extents through the barrier: say that they are those in front of it.
+    axes = [b.insert(arith.ConstantOp.from_int_and_width(axis, IndexType())).result for axis in dynamic]
+    extents = [b.insert(tensor.DimOp(value, axis)).result for axis in axes]
+    return b.insert(_TIE_SHAPE.create(operands=[behind, *extents], result_types=[type])).results[0]
+
+
+def _parameters_to_globals(module: ModuleOp, function: FuncOp) -> None:
+    block = function.body.block
+    start = Builder(InsertPoint.at_start(block))
+    inputs: list[TensorType] = []
+    for index, argument in enumerate(arguments(function)):
+        type = argument.value.type
+        assert isinstance(type, TensorType)
+        if argument.kind == "input":
+            inputs.append(type)
+            continue
+        symbol = f"param_{index}"
+        value = _NamedParameter(StringAttr(_SCOPE), StringAttr(argument.name), type)
+        declaration = _GLOBAL.create(
+            properties={
+                "initial_value": value,
+                "sym_name": StringAttr(symbol),
+                "sym_visibility": StringAttr("private"),
+                "type": type,
+            }
+        )
+        Rewriter.insert_op(declaration, InsertPoint.before(function))
+        load = _LOAD.create(properties={"global": SymbolRefAttr(symbol)}, result_types=[type])
+        argument.value.replace_all_uses_with(start.insert(load).results[0])
+    for argument in arguments(function):
+        if argument.kind == "param":
+            block.erase_arg(argument.value)
+    function.function_type = FunctionType.from_lists(inputs, list(function.function_type.outputs))
+    function.properties.pop("arg_attrs", None)
+
+
+class IreeExecutable:
+    """A module compiled by IREE, with its parameters packed, on one CPU device."""
+
+    def __init__(self, code: bytes, name: str, signature: Signature, params: Sequence[Array], driver: Driver):
+        import iree.runtime as rt
+
+        self.code_size = len(code)
+        self._signature = signature
+        # A device of the process, never freed: freeing a local-task device crashes in IREE 3.13.
+        self._device = rt.get_device(driver)
+        index = rt.ParameterIndex()
+        for slot, value in zip(signature.params, params, strict=True):
+            index.add_buffer(slot.name, value)
+        instance = rt.VmInstance()
+        module = rt.VmModule.copy_buffer(instance, code)
+        hal = rt.create_hal_module(instance, self._device)
+        parameters = rt.create_io_parameters_module(instance, index.create_provider(scope=_SCOPE))
+        # Parameters are read and packed here, once.
+        self._context = rt.VmContext(instance, modules=[hal, parameters, module])
+        function = module.lookup_function(name)
+        assert function is not None
+        self._function = function
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """See :class:`rlx_dialect.runtime.engine.Executable`. Inputs are read where they lie, outputs are views."""
+        import iree.runtime as rt
+
+        arrays = bind("input", self._signature.inputs, inputs)
+        arguments, results = rt.VmVariantList(len(arrays)), rt.VmVariantList(len(self._signature.outputs))
+        for slot, array in zip(self._signature.inputs, arrays, strict=True):
+            arguments.push_ref(self._view(array, _element_type(slot.element)).ref)
+        self._context.invoke(self._function, arguments, results)
+        outputs: list[Array] = []
+        for index, slot in enumerate(self._signature.outputs):
+            view = results.get_as_object(index, rt.HalBufferView)
+            array = view.map().asarray(view.shape, slot.packed_dtype)
+            # An output may lie in an input's memory: the caller must be able to change one without the other.
+            shared = any(np.may_share_memory(array, other) for other in arrays)
+            outputs.append(slot.unpack(array.copy() if shared else array))
+        return outputs
+
+    def _view(self, array: Array, element_type: rt.HalElementType) -> rt.HalBufferView:
+        import iree.runtime as rt
+
+        memory = rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE
+        usage = rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING
+        allocator = self._device.allocator
+        if array.flags.writeable and array.ctypes.data % _ALIGNMENT == 0:
+            # Read in place. IREE takes only memory that it could write to.
+            buffer = allocator.import_host_allocation(array, memory, usage)
+            return rt.HalBufferView(buffer, array.shape, element_type)
+        view = allocator.allocate_buffer_copy(memory, usage, self._device, array, element_type)
+        assert isinstance(view, rt.HalBufferView)
+        return view
+
+
+def _element_type(element: Attribute) -> rt.HalElementType:
+    import iree.runtime as rt
+
+    if isinstance(element, BFloat16Type):
+        return rt.HalElementType.BFLOAT_16
+    dtype = storage_dtype(element)
+    return getattr(rt.HalElementType, f"{_ELEMENT_KINDS[dtype.kind]}_{8 * dtype.itemsize}")
+
+
+@dataclass(frozen=True)
+class IreeEngine:
+    """Compiles linalg on tensors for this machine's CPU.
+
+    ``driver`` is ``local-task`` (all cores) or ``local-sync`` (the calling thread only).
+    """
+
+    driver: Driver = "local-task"
+    flags: tuple[str, ...] = FLAGS
+    seconds: float = 900
+    """Limit of one compilation."""
+
+    def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> IreeExecutable:
+        """See :class:`rlx_dialect.runtime.engine.Engine`; raises BindingError, ToolError."""
+        if find_spec("iree") is None or find_spec("iree.runtime") is None:
+            raise ToolMissing(f"iree.runtime is not installed; it comes with: {_RUNTIME_HINT}")
+        function = main_function(module)
+        signature = Signature.of(function)
+        params = bind("parameter", signature.params, weights)
+        code = toolchain.run("iree-compile", ["-", *self.flags], portable_text(hand_off(module)), seconds=self.seconds)
+        return IreeExecutable(code, function.sym_name.data, signature, params, self.driver)

