@@ -54,11 +54,19 @@ def broadcast(*shapes: Sequence[int]) -> Shape:
 
 
 def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether NumPy broadcasting provably turns ``shape`` into exactly ``target`` (a dynamic extent only into itself)."""
+    """Whether broadcasting provably turns ``shape`` into exactly ``target`` (a dynamic extent only into itself)."""
     if len(shape) > len(target):
         return False
     tail = target[len(target) - len(shape) :]
     return all(s == 1 or s == t for s, t in zip(shape, tail, strict=True))
+
+
+def can_broadcast_to(shape: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether broadcasting may turn ``shape`` into exactly ``target``: what is dynamic may turn out to fit."""
+    if len(shape) > len(target):
+        return False
+    tail = target[len(target) - len(shape) :]
+    return all(s in (1, t) or DYNAMIC in (s, t) for s, t in zip(shape, tail, strict=True))
 
 
 def matmul(lhs: Sequence[int], rhs: Sequence[int]) -> Shape:
@@ -109,6 +117,11 @@ def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     if len(set(normal)) != len(normal):
         raise ShapeError(f"axes {list(axes)} name one axis twice")
     return normal
+
+
+def from_front(axes: Sequence[int], rank: int) -> list[int]:
+    """Negative ``axes`` counted from the front; one outside the rank is left for the verifier to name."""
+    return [a % rank if -rank <= a < rank else a for a in axes]
 
 
 def reduce(shape: Sequence[int], axes: Sequence[int], keep_dim: bool) -> Shape:
@@ -206,7 +219,7 @@ def resize_nearest_2x(shape: Sequence[int]) -> Shape:
 
 
 def paddings(padding: Sequence[int], rank: int) -> list[tuple[int, int]]:
-    """``padding`` as (before, after) per spatial axis: ``rank`` numbers (symmetric) or 2*rank (all befores, all afters)."""
+    """(before, after) of each spatial axis from ``rank`` numbers (symmetric) or 2*rank (all befores, all afters)."""
     if len(padding) == rank:
         return [(p, p) for p in padding]
     if len(padding) == 2 * rank:
