@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr,
 from xdsl.ir import Operation
 
 from rlx_dialect.pipelines.diagnostics import OptError
-from rlx_dialect.xdsl_compat import Context, Parser, VerifyException
+from rlx_dialect.xdsl_compat import Context, ExactParser, VerifyException
 
 
-class LocatingParser(Parser):
+class LocatingParser(ExactParser):
     """xDSL's parser; operations without an explicit ``loc(…)`` get the place where they begin."""
 
     def __init__(self, ctx: Context, text: str, name: str, line_offset: int = 0):

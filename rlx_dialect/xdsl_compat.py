@@ -14,12 +14,12 @@ from typing import TypeVar, cast
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType, ModuleOp
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute, Operation, OpResult
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -48,6 +48,7 @@ __all__ = [
     "ConstantMaterializationInterface",
     "Context",
     "DiagnosticException",
+    "ExactParser",
     "FuncFunctions",
     "GreedyRewritePatternApplier",
     "HasCanonicalizationPatternsInterface",
@@ -113,6 +114,26 @@ def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:
     return value
 
 
+class ExactParser(Parser):
+    """xDSL's parser, where a hex float inside a dense value is the bit pattern that MLIR means by it.
+
+    xDSL 0.75 reads it as an integer, although it prints infinities and NaN that way.
+    """
+
+    class _TensorLiteralElement(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+        def to_type(self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType):
+            element = type.element_type if isinstance(type, ComplexType) else type
+            if "0x" not in self.span.text or not isinstance(element, AnyFloat):
+                return super().to_type(parser, type)
+            values: list[float] = []
+            for text in self.span.text.strip("()").split(","):
+                digits = text.strip().removeprefix("0x").zfill(2 * element.compile_time_size)
+                if len(digits) != 2 * element.compile_time_size:
+                    parser.raise_error(f"{text} has not the size of {element}", at_position=self.span)
+                values += element.unpack(bytes.fromhex(digits)[::-1], 1)
+            return (values[0], values[1]) if isinstance(type, ComplexType) else values[0]
+
+
 def interpreter_functions(
     name: str, impls: dict[type[Operation], Callable[[Operation, Sequence[object]], Sequence[object]]]
 ) -> InterpreterFunctions:
@@ -148,7 +169,7 @@ def all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
 def parse_module(text: str, ctx: Context, name: str = "<string>") -> ModuleOp:
     """Parse one module; ``name`` is the file that errors point at."""
-    return Parser(ctx, text, name).parse_module()
+    return ExactParser(ctx, text, name).parse_module()
 
 
 def print_module(module: Operation) -> str:

@@ -21,7 +21,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 
 from rlx_dialect.base import RlxOp
-from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, is_float, round_to, storage_dtype
+from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, round_to, storage_dtype
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, Parser, Printer
 
@@ -79,18 +79,12 @@ class ConstantOp(RlxOp):
             printer.print_string(" ")
             printer.print_attr_dict(self.attributes)
         printer.print_string(" ")
-        if (raw := self._non_finite_bytes()) is not None:
-            # xDSL 0.75 reads a hex float inside a dense list as an integer; the raw form survives a round trip.
-            printer.print_string(f'dense<"0x{raw.hex().upper()}"> : ')
-            printer.print_attribute(self.value.type)
-        else:
-            printer.print_attribute(self.value)
-
-    def _non_finite_bytes(self) -> bytes | None:
-        value = self.array()
-        if value is None or not is_float(self.value.type.get_element_type()) or np.isfinite(value).all():  # pyright: ignore
-            return None
-        return _raw(value, self.value.type.get_element_type())  # pyright: ignore
+        text = str(self.value)
+        if "0x" in text and '"' not in text and isinstance(self.value, DenseIntOrFPElementsAttr):
+            # xDSL 0.75 writes some floats in hex inside a dense list (infinities, NaN, large whole numbers) and reads
+            # them back as integers; the raw form survives a round trip.
+            text = f'dense<"0x{self.value.data.data.hex().upper()}"> : {self.value.type}'
+        printer.print_string(text)
 
 
 def scalar(b: Builder, value: float, element: Attribute) -> SSAValue:

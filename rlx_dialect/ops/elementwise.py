@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from rlx_dialect.attributes import (
     ActivationKind,
@@ -26,7 +25,7 @@ from rlx_dialect.attributes import (
     CompareKindAttr,
 )
 from rlx_dialect.base import RlxOp
-from rlx_dialect.dtypes import Array, compute_dtype, is_bool, is_float, is_integer
+from rlx_dialect.dtypes import Array, compute_dtype, is_bool, is_complex, is_float, is_integer
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.shapes import broadcast
 from rlx_dialect.xdsl_compat import Builder
@@ -36,7 +35,12 @@ _erf: Callable[[Array], NDArray[np.float64]] = np.vectorize(math.erf, otypes=[np
 
 def erf(x: Array) -> Array:
     """The error function, correctly rounded from double precision."""
-    return _erf(x).astype(x.dtype) if x.size else x
+    return _erf(x).astype(x.dtype)
+
+
+def _gelu(x: Array) -> Array:
+    # 1 + erf cancels for negative x, so the sum is taken in double precision.
+    return (0.5 * x * (1 + _erf(x * math.sqrt(0.5)))).astype(x.dtype)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -54,7 +58,7 @@ def _gelu_approx(x: Array) -> Array:
 
 
 ACTIVATIONS: Mapping[ActivationKind, Callable[[Array], Array]] = {
-    ActivationKind.GELU: lambda x: 0.5 * x * (1 + erf(x * math.sqrt(0.5))),
+    ActivationKind.GELU: _gelu,
     ActivationKind.GELU_APPROX: _gelu_approx,
     ActivationKind.SILU: lambda x: x * _sigmoid(x),
     ActivationKind.RELU: lambda x: np.maximum(x, 0),
@@ -110,10 +114,18 @@ NOT_REGION_FUSABLE_ACTIVATIONS = frozenset(
 def _divide(a: Array, b: Array) -> Array:
     if np.issubdtype(a.dtype, np.integer):
         # Toward zero, as in C and arith.divsi; NumPy's // floors. Division by zero gives 0 here.
-        safe = np.where(b == 0, 1, b)
-        quotient = np.abs(a) // np.abs(safe) * (np.sign(a) * np.sign(safe))
-        return np.where(b == 0, 0, quotient).astype(a.dtype)
+        quotient = a // b
+        inexact = (quotient * b != a) & ((a < 0) != (b < 0))
+        return np.where(b == 0, 0, quotient + inexact).astype(a.dtype)
     return a / b
+
+
+def _power(a: Array, b: Array) -> Array:
+    if np.issubdtype(a.dtype, np.signedinteger):
+        # NumPy refuses negative exponents: 1/aⁿ truncated is 0 unless a is 1 or -1 (0 to a negative power: 0 here).
+        inverse = np.where(np.abs(a) == 1, np.where(b % 2 == 0, 1, a), 0)
+        return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+    return np.power(a, b)
 
 
 BINARIES: Mapping[BinaryKind, Callable[[Array, Array], Array]] = {
@@ -123,7 +135,7 @@ BINARIES: Mapping[BinaryKind, Callable[[Array, Array], Array]] = {
     BinaryKind.DIV: _divide,
     BinaryKind.MAX: np.maximum,
     BinaryKind.MIN: np.minimum,
-    BinaryKind.POW: np.power,
+    BinaryKind.POW: _power,
     BinaryKind.MOD: np.fmod,
     BinaryKind.BIT_AND: np.bitwise_and,
     BinaryKind.BIT_OR: np.bitwise_or,
@@ -133,6 +145,12 @@ BINARIES: Mapping[BinaryKind, Callable[[Array, Array], Array]] = {
     BinaryKind.ATAN2: np.arctan2,
 }
 """The meaning of each kind. max and min propagate NaN; mod has the sign of the dividend (C's fmod)."""
+
+BOOL_BINARIES = frozenset({BinaryKind.MAX, BinaryKind.MIN, BinaryKind.BIT_AND, BinaryKind.BIT_OR, BinaryKind.BIT_XOR})
+"""The kinds that i1 takes."""
+
+COMPLEX_BINARIES = frozenset({BinaryKind.ADD, BinaryKind.SUB, BinaryKind.MUL, BinaryKind.DIV, BinaryKind.POW})
+"""The kinds that complex numbers take."""
 
 BITWISE = frozenset({BinaryKind.BIT_AND, BinaryKind.BIT_OR, BinaryKind.BIT_XOR, BinaryKind.SHL, BinaryKind.SHR})
 NOT_REGION_FUSABLE_BINARIES = BITWISE | {BinaryKind.MOD, BinaryKind.ATAN2}
@@ -189,7 +207,8 @@ class ActivationOp(ElementwiseOp):
 
     def check(self) -> None:
         element = self.element(0)
-        if not is_float(element) and not (is_integer(element) and self.kind.data in INTEGER_ACTIVATIONS):
+        takes_integer = self.kind.data in INTEGER_ACTIVATIONS and is_integer(element) and not is_bool(element)
+        if not is_float(element) and not takes_integer:
             self.fail(f"operand 'input' of {self.kind.data} must have a float element type, got {element}")
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
@@ -227,6 +246,10 @@ class BinaryOp(ElementwiseOp):
             self.fail(f"operands of {kind} must have an integer element type, got {element}")
         if kind is BinaryKind.ATAN2 and not is_float(element):
             self.fail(f"operands of {kind} must have a float element type, got {element}")
+        if is_bool(element) and kind not in BOOL_BINARIES:
+            self.fail(f"operands of {kind} must be numbers, got i1")
+        if is_complex(element) and kind not in COMPLEX_BINARIES:
+            self.fail(f"operands of {kind} must be real, got {element}")
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (BINARIES[self.kind.data](*args),)
@@ -251,6 +274,8 @@ class CompareOp(ElementwiseOp):
 
     def check(self) -> None:
         self.check_same_element(0, 1)
+        if is_complex(self.element(0)) and self.kind.data not in (CompareKind.EQ, CompareKind.NE):
+            self.fail(f"operands of {self.kind.data} must be real, got {self.element(0)}")
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (COMPARES[self.kind.data](*args),)
@@ -314,7 +339,7 @@ class CastOp(ElementwiseOp):
     """Convert each element to the result's element type.
 
     Float to integer truncates toward zero (a value outside the range is undefined, as in C), anything to i1 is
-    ``!= 0``, i1 to a number is 0 or 1.
+    ``!= 0``, i1 to a number is 0 or 1, complex to real is the real part.
     """
 
     name = "rlx.cast"
@@ -340,7 +365,8 @@ class CastOp(ElementwiseOp):
         element = result.element_type if isinstance(result, TensorType) else result
         if is_bool(element):
             return (args[0] != 0,)
-        return (args[0].astype(compute_dtype(element)),)
+        value = args[0].real if not is_complex(element) else args[0]
+        return (value.astype(compute_dtype(element)),)
 
 
 @irdl_op_definition
@@ -372,7 +398,6 @@ class ClampOp(ElementwiseOp):
     min = prop_def(FloatAttr)
     max = prop_def(FloatAttr)
     result = result_def()
-    traits = traits_def(Pure())
 
     def __init__(self, input: SSAValue | Operation, min: float, max: float):
         super().__init__([input], {"min": min, "max": max})
