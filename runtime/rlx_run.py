@@ -1,0 +1,212 @@
+"""``rlx-run``: compile a graph for a target, run it, check it against the reference interpreter, time it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument
+
+from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
+from rlx_dialect.graph import GraphError, arguments, main_function, output_names
+from rlx_dialect.interpreter import run_reference
+from rlx_dialect.ops.indexing import GatherOp
+from rlx_dialect.pipelines.named import run_named
+from rlx_dialect.pipelines.targets import TARGETS
+from rlx_dialect.runtime.compare import difference, tolerance
+from rlx_dialect.runtime.engine import BindingError, Engine, Executable
+from rlx_dialect.runtime.progress import step
+from rlx_dialect.runtime.toolchain import ToolError
+from rlx_dialect.shapes import DYNAMIC
+from rlx_dialect.weights import WeightsError, find_weights, random_weights
+from rlx_dialect.xdsl_compat import ParseError, VerifyException, parse_module, rlx_context
+
+ENGINES: Mapping[str, tuple[str, str]] = {
+    "iree": ("rlx_dialect.runtime.iree", "IreeEngine"),
+    "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine"),
+}
+"""Engine classes by name, imported when chosen: each needs packages of its own."""
+
+TARGET_ENGINES: Mapping[str, str] = {"cpu": "iree", "wgpu": "wgpu", "metal": "wgpu"}
+"""The engine of each target that runs on this machine; metal's kernels run as the SPIR-V that its MSL comes from."""
+
+REFERENCE = "reference"
+
+
+class UsageError(ValueError):
+    """Something about the command line or the files it names."""
+
+
+class Reference:
+    """The reference interpreter in the place of an engine: it runs the fused graph, before lowering."""
+
+    def __init__(self, module: ModuleOp, weights: Mapping[str, Array]):
+        self.module = module
+        self.weights = {a.name: weights[a.name] for a in arguments(main_function(module)) if a.kind == "param"}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        return run_reference(self.module, {**self.weights, **inputs})
+
+
+def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str, Array]) -> Executable:
+    """Fuse (and for a real engine lower) a clone of ``module`` by the target's pipeline and compile it."""
+    clone = module.clone()
+    if engine == REFERENCE:
+        run_named(clone, f"{target}-fuse")
+        clone.verify()
+        return Reference(clone, weights)
+    with step(f"fuse and lower for {target}"):
+        run_named(clone, target)
+        clone.verify()
+    module_name, class_name = ENGINES[engine]
+    chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
+    with step(f"compile with {engine}"):
+        return chosen().compile(clone, weights)
+
+
+def random_inputs(function: FuncOp, seed: int, dynamic: int) -> dict[str, Array]:
+    """A value for each input: standard normal floats, truth values, and integers below 10 or what they index."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for argument in arguments(function):
+        if argument.kind == "param":
+            continue
+        type = argument.value.type
+        if not isinstance(type, TensorType):
+            raise GraphError(f"input '{argument.name}' must be a tensor, got {type}")
+        shape = tuple(dynamic if d == DYNAMIC else d for d in type.get_shape())
+        if is_bool(type.element_type):
+            value: Array = rng.random(shape) < 0.5
+        elif is_float(type.element_type):
+            value = rng.standard_normal(shape)
+        else:
+            value = rng.integers(0, _index_bound(argument.value), shape)
+        values[argument.name] = round_to(value, type.element_type)
+    return values
+
+
+def _index_bound(value: BlockArgument) -> int:
+    """The smallest extent that ``value`` is gathered from; 10 where it indexes nothing of known extent."""
+    gathers = [use.operation for use in value.uses if isinstance(use.operation, GatherOp) and use.index == 1]
+    extents = [g.shape(0)[g.axis.value.data] for g in gathers]
+    return min((e for e in extents if e != DYNAMIC), default=10)
+
+
+def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
+    """Inputs from an ``.npz`` file by name; extra and missing names are errors."""
+    try:
+        with np.load(path) as stored:
+            values = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: an .npz file of inputs expected: {error}") from error
+    wanted = [a.name for a in arguments(function) if a.kind == "input"]
+    missing = [n for n in wanted if n not in values]
+    unknown = [n for n in values if n not in wanted]
+    if missing or unknown:
+        raise UsageError(
+            f"{path}: inputs {wanted} expected"
+            + (f"; missing {missing}" if missing else "")
+            + (f"; unknown {unknown}" if unknown else "")
+        )
+    return values
+
+
+def check(
+    found: Sequence[Array], expected: Sequence[Array], names: Sequence[str], atol: float | None, rtol: float | None
+) -> bool:
+    """Print the largest errors of each output against the reference; whether all are within tolerance."""
+    fine = True
+    for name, f, e in zip(names, found, expected, strict=True):
+        default = tolerance(e.dtype)
+        result = difference(name, f, e, default if atol is None else atol, default if rtol is None else rtol)
+        print(result)
+        fine = fine and result.within
+    return fine
+
+
+def bench(executable: Executable, inputs: Mapping[str, Array], runs: int) -> None:
+    """Print the median and least time of ``runs`` calls after a warm-up, copies in and out included."""
+    executable.run(inputs)
+    times: list[float] = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        executable.run(inputs)
+        times.append(time.perf_counter() - start)
+    print(f"{runs} runs: median {np.median(times) * 1e3:.3f} ms, least {min(times) * 1e3:.3f} ms")
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser("rlx-run", description=__doc__)
+    p.add_argument("model", type=Path, help="an .mlir file of rlx operations; its .safetensors file is found beside it")
+    p.add_argument("--target", choices=sorted(TARGETS), default="cpu", help="whose pipeline fuses and lowers the graph")
+    p.add_argument("--engine", choices=[REFERENCE, *ENGINES], help="what runs it (default: the target's own)")
+    p.add_argument("--inputs", type=Path, help=".npz file of inputs by name (default: random ones)")
+    p.add_argument("--outputs", type=Path, help=".npz file to write the outputs to, by name")
+    p.add_argument("--seed", type=int, default=0, help="seed of random inputs and of weights that have no file")
+    p.add_argument("--dynamic", type=int, default=2, metavar="N", help="extent of dynamic dimensions of random inputs")
+    p.add_argument(
+        "--check", action="store_true", help="compare with the reference interpreter; exit 1 beyond tolerance"
+    )
+    p.add_argument("--atol", type=float, help="absolute tolerance of --check (default: by dtype, 1e-4 for f32)")
+    p.add_argument("--rtol", type=float, help="relative tolerance of --check (default: the same)")
+    p.add_argument("--bench", type=int, nargs="?", const=20, metavar="RUNS", help="time RUNS calls (default 20)")
+    return p
+
+
+def run(arguments_: argparse.Namespace) -> int:
+    """Exit status: 0, or 1 when ``--check`` found an output beyond tolerance."""
+    path: Path = arguments_.model
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: an .mlir file expected: {error}") from error
+    with step(f"read {path}"):
+        module = parse_module(text, rlx_context(), str(path))
+        module.verify()
+    function = main_function(module)
+    weights = find_weights(module, path)
+    if weights is None:
+        weights = random_weights(function, arguments_.seed)
+        if weights:
+            print(f"{path}: no side file of weights: random ones from seed {arguments_.seed}", file=sys.stderr)
+    engine = arguments_.engine or TARGET_ENGINES.get(arguments_.target)
+    if engine is None:
+        able = ", ".join(sorted(TARGET_ENGINES))
+        raise UsageError(f"no engine runs target '{arguments_.target}' on this machine (runnable: {able})")
+    if arguments_.inputs is not None:
+        inputs = load_inputs(arguments_.inputs, function)
+    else:
+        inputs = random_inputs(function, arguments_.seed, arguments_.dynamic)
+    executable = compile_for(module, arguments_.target, engine, weights)
+    with step("run"):
+        outputs = executable.run(inputs)
+    names = output_names(function)
+    if arguments_.outputs is not None:
+        np.savez(arguments_.outputs, **dict(zip(names, outputs, strict=True)))
+    for name, value in zip(names, outputs, strict=True):
+        print(f"{name}: {value.dtype} {'x'.join(map(str, value.shape)) or 'scalar'}")
+    if arguments_.bench is not None:
+        bench(executable, inputs, arguments_.bench)
+    if not arguments_.check:
+        return 0
+    with step("run the reference interpreter"):
+        expected = Reference(module, weights).run(inputs)
+    return 0 if check(outputs, expected, names, arguments_.atol, arguments_.rtol) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(argv)
+    try:
+        sys.exit(run(options))
+    except (ParseError, VerifyException) as error:
+        sys.exit(f"rlx-run: {options.model}: {error}")
+    except (UsageError, GraphError, BindingError, ToolError, WeightsError) as error:
+        sys.exit(f"rlx-run: {error}")
