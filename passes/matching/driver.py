@@ -71,6 +71,20 @@ def describe(op: Operation) -> str:
     return " ".join([op.name, *names, *place])
 
 
+def fused_location(locations: Sequence[LocationAttr]) -> LocationAttr:
+    """One location that stands for all of them, each named once."""
+    distinct: dict[LocationAttr, None] = {}
+    for location in locations:
+        if isinstance(location, FusedLoc):
+            assert isinstance(location.locations, ArrayAttr)
+            distinct |= dict.fromkeys(location.locations.data)
+        elif not isinstance(location, UnknownLoc):
+            distinct[location] = None
+    if len(distinct) > 1:
+        return FusedLoc(ArrayAttr(distinct), NoneAttr())
+    return next(iter(distinct), UnknownLoc())
+
+
 class _Cursor:
     """A block that is being walked, and the operation that comes next in it."""
 
@@ -145,7 +159,7 @@ class _Driver:
                 raise
             if rewriter.has_done_action:
                 self.last = pattern, op
-                location = _fused(self.removed_locations[::-1] or [op.location])
+                location = fused_location(self.removed_locations[::-1] or [op.location])
                 self.removed_locations.clear()
                 for new in self.inserted[already_inserted:]:
                     _locate(new, location)
@@ -183,17 +197,3 @@ def _locate(op: Operation, location: LocationAttr) -> None:
     for nested in op.walk() if op.regions else (op,):
         if isinstance(nested.location, UnknownLoc):
             nested.location = location
-
-
-def _fused(locations: Sequence[LocationAttr]) -> LocationAttr:
-    """One location that stands for all of them, each named once."""
-    distinct: dict[LocationAttr, None] = {}
-    for location in locations:
-        if isinstance(location, FusedLoc):
-            assert isinstance(location.locations, ArrayAttr)
-            distinct |= dict.fromkeys(location.locations.data)
-        elif not isinstance(location, UnknownLoc):
-            distinct[location] = None
-    if len(distinct) > 1:
-        return FusedLoc(ArrayAttr(distinct), NoneAttr())
-    return next(iter(distinct), UnknownLoc())

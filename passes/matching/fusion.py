@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -120,20 +120,22 @@ class FusionPass(ModulePass, ABC):
 
     @abstractmethod
     def misses(self, module: ModuleOp) -> list[Miss]:
-        """The candidates in ``module`` that the pass leaves as they are, in program order, with the reasons."""
+        """What the pass would decline if it were applied to ``module``, in program order. Changes nothing."""
 
 
 class PatternFusionPass(FusionPass):
     """A fusion made of patterns, which are applied until none matches."""
 
     @abstractmethod
-    def patterns(self) -> Sequence[FusionPattern[Operation, Match]]:
+    def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         """The patterns, in the order in which they are tried."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, self.patterns())
 
     def misses(self, module: ModuleOp) -> list[Miss]:
-        patterns = self.patterns()
-        found = (pattern.check(op) for op in module.walk() for pattern in patterns if isinstance(op, pattern.root))
+        # A pattern may have to see what another one leaves.
+        patterns, after = self.patterns(), module.clone()
+        apply_patterns(after, patterns)
+        found = (pattern.check(op) for op in after.walk() for pattern in patterns if isinstance(op, pattern.root))
         return [miss for miss in found if isinstance(miss, Miss)]
