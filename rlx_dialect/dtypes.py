@@ -82,6 +82,11 @@ def compute_dtype(element: Attribute) -> np.dtype[np.generic]:
     return storage_dtype(element)
 
 
+def wide_element(element: Attribute) -> Attribute:
+    """The element type in which ``element`` is computed: f32 for f16 and bf16, itself otherwise."""
+    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
+
+
 def round_to(values: Array, element: Attribute) -> Array:
     """``values`` as values of ``element``, in its storage dtype; bf16 rounds to nearest even, NaN stays NaN."""
     if isinstance(element, BFloat16Type):
