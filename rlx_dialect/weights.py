@@ -155,46 +155,70 @@ def _parameter_type(parameter: Argument) -> tuple[Attribute, Shape]:
     return type.element_type, type.get_shape()
 
 
-def write_weights(path: Path, function: FuncOp, weights: Mapping[str, Array]) -> None:
-    """Write the value of each parameter of ``function`` to ``path``, one tensor at a time.
+@dataclass(frozen=True)
+class _Slot:
+    """A parameter as it lies in a file."""
 
-    Values are converted to the parameters' element types. The file appears only when it is complete. Raises
-    WeightsError for a missing value, another shape, or an element type that the format has no name for.
-    """
-    header: dict[str, dict[str, object]] = {}
-    order: list[tuple[str, Attribute]] = []
-    for parameter in _parameters(function):
+    name: str
+    element: Attribute
+    shape: Shape
+
+    @classmethod
+    def of(cls, path: Path, parameter: Argument) -> _Slot:
         element, shape = _parameter_type(parameter)
         if element not in _DTYPE_NAMES:
             raise WeightsError(f"{path}: parameter '{parameter.name}' of {element} has no {SUFFIX} form")
-        if parameter.name not in weights:
-            raise WeightsError(f"{path}: no value for parameter '{parameter.name}'")
-        if not compatible(found := weights[parameter.name].shape, shape):
-            raise WeightsError(f"{path}: parameter '{parameter.name}' must have shape {show(shape)}, got {show(found)}")
-        order.append((parameter.name, element))
-        header[parameter.name] = {"dtype": _DTYPE_NAMES[element], "shape": list(found)}
+        return cls(parameter.name, element, _static(parameter.name, shape))
+
+    def raw(self, path: Path, value: Array) -> Array:
+        """``value`` as contiguous memory in the element type."""
+        if value.shape != self.shape:
+            raise WeightsError(
+                f"{path}: parameter '{self.name}' must have shape {show(self.shape)}, got {show(value.shape)}"
+            )
+        value = round_to(value, self.element)
+        if isinstance(self.element, BFloat16Type):
+            value = bf16_to_bits(cast("np.ndarray[Any, np.dtype[np.float32]]", value))
+        return np.ascontiguousarray(value)
+
+
+def _static(name: str, shape: Shape) -> Shape:
+    if not is_static(shape):
+        raise WeightsError(f"parameter '{name}' must have a static shape, got {show(shape)}")
+    return shape
+
+
+def write_weights(path: Path, function: FuncOp, weights: Mapping[str, Array]) -> None:
+    """Write the value of each parameter of ``function`` to ``path``, one tensor at a time.
+
+    Each is read from ``weights`` once, so that they may be made as they are read, and converted to the parameter's
+    element type. The file appears only when it is complete. Raises WeightsError for a missing value, another
+    shape, or an element type that the format has no name for.
+    """
+    parameters = [_Slot.of(path, parameter) for parameter in _parameters(function)]
+    if missing := [p.name for p in parameters if p.name not in weights]:
+        raise WeightsError(f"{path}: no value for parameter " + ", ".join(map(repr, missing)))
     # Wide elements first: every tensor is then aligned to its element, as readers of the format expect.
-    order.sort(key=lambda item: (-_file_dtype(item[1]).itemsize, item[0]))
+    parameters.sort(key=lambda p: (-_file_dtype(p.element).itemsize, p.name))
+    header: dict[str, dict[str, object]] = {}
     offset = 0
-    for name, element in order:
-        end = offset + _file_dtype(element).itemsize * product(weights[name].shape)
-        header[name]["data_offsets"] = [offset, end]
+    for p in parameters:
+        end = offset + _file_dtype(p.element).itemsize * product(p.shape)
+        header[p.name] = {"dtype": _DTYPE_NAMES[p.element], "shape": list(p.shape), "data_offsets": [offset, end]}
         offset = end
-    text = json.dumps({name: header[name] for name, _ in order}, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
             file.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
-            for name, element in order:
-                value = round_to(weights[name], element)
-                if isinstance(element, BFloat16Type):
-                    value = bf16_to_bits(cast("np.ndarray[Any, np.dtype[np.float32]]", value))
-                file.write(np.ascontiguousarray(value).data)
+            for p in parameters:
+                file.write(p.raw(path, weights[p.name]).data)
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise WeightsError(f"{path}: cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def check_weights(file: SideFile, function: FuncOp) -> None:
@@ -238,8 +262,7 @@ def random_weights(function: FuncOp, seed: int = 0) -> dict[str, Array]:
     values: dict[str, Array] = {}
     for parameter in _parameters(function):
         element, shape = _parameter_type(parameter)
-        if not is_static(shape):
-            raise WeightsError(f"parameter '{parameter.name}' must have a static shape, got {show(shape)}")
+        _static(parameter.name, shape)
         # A generator of its own for each name: one parameter more or less leaves the others as they are.
         rng = np.random.default_rng([seed, zlib.crc32(parameter.name.encode())])
         if is_float(element):
