@@ -21,10 +21,12 @@ from rlx_dialect.attributes import (
     RopeStyleAttr,
 )
 from rlx_dialect.base import RlxOp, element_of, shape_of
-from rlx_dialect.dtypes import Array, compute_dtype, is_bool, is_float, storage_dtype
+from rlx_dialect.dtypes import Array, is_bool, is_float, wide_element
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.contraction import MatMulOp, Value
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, CompareOp, WhereOp
+from rlx_dialect.ops.reduction import SoftmaxOp, converted, softmax
+from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, ReverseOp, TransposeOp, TriluOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError
 from rlx_dialect.xdsl_compat import Builder
 
@@ -66,28 +68,18 @@ def _heads_back(x: Array, layout: AttentionLayout) -> Array:
 
 def _unpack_heads(b: Builder, x: SSAValue, heads: int) -> SSAValue:
     """[B, S, H·D] as [B, S, H, D]."""
-    from rlx_dialect.ops.shape import ReshapeOp
-
     batch, seq, packed = shape_of(x)
     return b.insert(ReshapeOp(x, [batch, seq, heads, packed // heads])).result
 
 
 def _pack_heads(b: Builder, x: SSAValue) -> SSAValue:
     """[B, S, H, D] as [B, S, H·D]."""
-    from rlx_dialect.ops.shape import ReshapeOp
-
     batch, seq, heads, dim = shape_of(x)
     return b.insert(ReshapeOp(x, [batch, seq, heads * dim])).result
 
 
 def _transposed(b: Builder, x: SSAValue, perm: Sequence[int]) -> SSAValue:
-    from rlx_dialect.ops.shape import TransposeOp
-
     return b.insert(TransposeOp(x, perm)).result
-
-
-def _cast(b: Builder, x: SSAValue, element: Attribute) -> SSAValue:
-    return x if element_of(x) == element else b.insert(CastOp(x, element)).result
 
 
 @irdl_op_definition
@@ -273,9 +265,7 @@ class AttentionOp(RlxOp):
             if self.window is not None:
                 seen &= np.arange(keys) >= last - self.window.value.data
             scores = np.where(seen, scores, MASKED_SCORE)
-        weights = np.exp(scores - scores.max(axis=3, keepdims=True))
-        weights = (weights / weights.sum(axis=3, keepdims=True)).astype(v.dtype)
-        return (_heads_back(np.matmul(weights, v), layout),)
+        return (_heads_back(np.matmul(softmax(scores, 3), v), layout),)
 
     # Decomposition.
 
@@ -284,15 +274,13 @@ class AttentionOp(RlxOp):
 
         Layout ``bsd`` takes one dynamic extent, because a reshape cannot keep two.
         """
-        from rlx_dialect.ops.reduction import SoftmaxOp
-
         layout = self.layout.data
         if layout is AttentionLayout.BSD and any(s.count(DYNAMIC) > 1 for s in map(shape_of, self.operands[:3])):
             self.fail("cannot be decomposed in layout bsd with batch and sequence dynamic: heads cannot be split")
         element = self.element(0)
-        wide = element if compute_dtype(element) == storage_dtype(element) else f32
+        wide = wide_element(element)
         q, k, v = (
-            self._to_heads(b, _cast(b, x, wide), heads)
+            self._to_heads(b, converted(b, x, wide), heads)
             for x, heads in zip(
                 self.operands[:3], (self.num_heads.value.data, self.kv_heads, self.kv_heads), strict=True
             )
@@ -312,7 +300,7 @@ class AttentionOp(RlxOp):
             value = _transposed(b, value, (0, 2, 1, 3))
         if layout is AttentionLayout.BSD:
             value = _pack_heads(b, value)
-        return self.as_results(_cast(b, value, element))
+        return self.as_results(converted(b, value, element))
 
     def _to_heads(self, b: Builder, x: SSAValue, heads: int) -> SSAValue:
         """``x`` as [B, H, S, D]."""
@@ -323,8 +311,6 @@ class AttentionOp(RlxOp):
 
     def _repeated(self, b: Builder, x: SSAValue) -> SSAValue:
         """Each head of [B, G, S, D] repeated to [B, H, S, D]; a single one is left to broadcast."""
-        from rlx_dialect.ops.shape import ConcatOp, NarrowOp
-
         groups = self.num_heads.value.data // self.kv_heads
         if groups == 1 or self.kv_heads == 1:
             return x
@@ -332,15 +318,13 @@ class AttentionOp(RlxOp):
         return b.insert(ConcatOp([h for h in heads for _ in range(groups)], 1)).result
 
     def _masked(self, b: Builder, scores: SSAValue) -> SSAValue:
-        from rlx_dialect.ops.shape import ReshapeOp
-
         if self.mask_kind.data is MaskKind.NONE:
             return scores
         element = element_of(scores)
         if self.mask is None:
             return b.insert(WhereOp(self._band(b, scores), scores, scalar(b, MASKED_SCORE, element))).result
         if self.mask_kind.data is MaskKind.BIAS:
-            return b.insert(BinaryOp("add", scores, _cast(b, self.mask, element))).result
+            return b.insert(BinaryOp("add", scores, converted(b, self.mask, element))).result
         mask = self.mask
         if len(shape_of(mask)) < 4:
             mask = b.insert(ReshapeOp(mask, _mask_rank_4(shape_of(mask)))).result
@@ -352,8 +336,6 @@ class AttentionOp(RlxOp):
 
     def _band(self, b: Builder, scores: SSAValue) -> SSAValue:
         """The i1 mask of causal and sliding_window attention: a band of ones cut out by rlx.trilu."""
-        from rlx_dialect.ops.shape import ExpandOp, ReverseOp, TriluOp
-
         one = scalar(b, 1.0, f32)
         queries, keys = shape_of(scores)[2:]
         window = None if self.window is None else self.window.value.data
@@ -366,7 +348,7 @@ class AttentionOp(RlxOp):
             return b.insert(CastOp(band, i1)).result
         # The last query sees the last key. Counted from the end the diagonal is 0, whatever the extents.
         always = scalar(b, True, i1)
-        ones = b.insert(WhereOp(always, one, _cast(b, scores, f32))).result
+        ones = b.insert(WhereOp(always, one, converted(b, scores, f32))).result
         band = b.insert(TriluOp(ones, upper=True, diagonal=0)).result
         if window is not None:
             band = b.insert(TriluOp(band, upper=False, diagonal=window)).result
@@ -471,8 +453,6 @@ class RopeOp(RlxOp):
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         """Narrows, products and a concatenation; the sequence must be static, the batch may be dynamic."""
-        from rlx_dialect.ops.shape import ConcatOp, NarrowOp, ReshapeOp
-
         if self.shape(0)[self.seq_axis] == DYNAMIC:
             self.fail("cannot be decomposed with a dynamic sequence: the rows of the tables are not known")
         dim, n, half = self.head_dim.value.data, self.rotated, self.rotated // 2
@@ -501,8 +481,6 @@ class RopeOp(RlxOp):
 
     def _table_rows(self, b: Builder, table: SSAValue) -> SSAValue:
         """The part of a table that is used, shaped to broadcast against pairs of lanes."""
-        from rlx_dialect.ops.shape import NarrowOp, ReshapeOp
-
         seq, half = self.shape(0)[self.seq_axis], self.rotated // 2
         for axis, extent in ((0, seq), (1, half)):
             if shape_of(table)[axis] != extent:

@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr
-from rlx_dialect.base import RlxOp, shape_of
-from rlx_dialect.dtypes import Array
-from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
+from rlx_dialect.base import RlxOp, element_of, shape_of
+from rlx_dialect.dtypes import Array, is_bool, is_float
+from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp, activation_takes
+from rlx_dialect.ops.reduction import converted
+from rlx_dialect.ops.shape import NarrowOp
 from rlx_dialect.xdsl_compat import Builder
 
 Value = SSAValue | Operation
 
 
 class ContractionOp(RlxOp):
-    """Base of the products: floats or integers of one element type, which is the result's."""
+    """Base of the products: numbers (not i1) of one element type, which is the result's."""
 
     def check_same_elements(self) -> None:
+        if is_bool(self.element(0)):
+            self.fail(f"{self.operand_name(0)} must be of numbers, got i1")
         for index in range(1, len(self.operands)):
             if self.element(index) != self.element(0):
                 self.fail(
@@ -88,6 +92,8 @@ class FusedMatMulBiasActOp(ContractionOp):
 
     def check(self) -> None:
         self.check_same_elements()
+        if self.activation is not None and not activation_takes(self.activation.data, self.element(0)):
+            self.fail(f"operands with {self.activation.data} must have a float element type, got {self.element(0)}")
         columns = self.shape(1)[-1:]
         if not shapes.compatible(self.shape(2), columns):
             self.fail(f"operand 'bias' must have shape {shapes.show(columns)}, got {shapes.show(self.shape(2))}")
@@ -99,10 +105,10 @@ class FusedMatMulBiasActOp(ContractionOp):
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         product = b.insert(MatMulOp(self.input, self.weight)).result
-        value = b.insert(BinaryOp("add", product, self.bias, result_type=product.type)).result
+        value = b.insert(BinaryOp("add", product, self.bias)).result
         if self.activation is not None:
             value = b.insert(ActivationOp(self.activation.data, value)).result
-        return (value,)
+        return self.as_results(value)
 
 
 @irdl_op_definition
@@ -133,7 +139,7 @@ class FusedMatMulResidualOp(ContractionOp):
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         product = b.insert(MatMulOp(self.lhs, self.rhs)).result
-        return (b.insert(BinaryOp("add", product, self.residual, result_type=product.type)).result,)
+        return self.as_results(b.insert(BinaryOp("add", product, self.residual)).result)
 
 
 @irdl_op_definition
@@ -159,9 +165,12 @@ class FusedSwiGLUOp(RlxOp):
         half = shape[-1] if shape[-1] == shapes.DYNAMIC else shape[-1] // 2
         return (self.like(0, (*shape[:-1], half), self._result_element()),)
 
-    def _result_element(self) -> Attribute | None:
-        from xdsl.dialects.builtin import TensorType
+    def check(self) -> None:
+        for what, element in (("operand 'packed'", self.element(0)), ("the result", element_of(self.result))):
+            if not is_float(element):
+                self.fail(f"{what} must have a float element type, got {element}")
 
+    def _result_element(self) -> Attribute | None:
         return self.result.type.element_type if isinstance(self.result.type, TensorType) else None
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
@@ -170,20 +179,16 @@ class FusedSwiGLUOp(RlxOp):
         return (up * ACTIVATIONS[ActivationKind.SILU](gate),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        from rlx_dialect.ops.elementwise import CastOp
-        from rlx_dialect.ops.shape import NarrowOp
-
         axis = len(self.shape(0)) - 1
         width = shape_of(self.result)[-1]
+        if width == shapes.DYNAMIC:
+            self.fail("cannot be decomposed with a dynamic last extent: the halves have no known length")
         low = b.insert(NarrowOp(self.packed, axis, 0, width)).result
         high = b.insert(NarrowOp(self.packed, axis, width, width)).result
         up, gate = (high, low) if self.gate_first is not None else (low, high)
         silu = b.insert(ActivationOp("silu", gate)).result
         value = b.insert(BinaryOp("mul", up, silu)).result
-        element = self._result_element()
-        if element is not None and element != self.element(0):
-            value = b.insert(CastOp(value, element)).result
-        return (value,)
+        return self.as_results(converted(b, value, element_of(self.result)))
 
 
 @irdl_op_definition

@@ -93,6 +93,12 @@ ACTIVATIONS: Mapping[ActivationKind, Callable[[Array], Array]] = {
 INTEGER_ACTIVATIONS = frozenset({ActivationKind.RELU, ActivationKind.NEG, ActivationKind.ABS, ActivationKind.SIGN})
 """The kinds that integers take too; the others are of real numbers."""
 
+
+def activation_takes(kind: ActivationKind, element: Attribute) -> bool:
+    """Whether ``kind`` is defined for ``element``."""
+    return is_float(element) or (kind in INTEGER_ACTIVATIONS and is_integer(element) and not is_bool(element))
+
+
 NOT_REGION_FUSABLE_ACTIVATIONS = frozenset(
     {
         ActivationKind.FLOOR,
@@ -206,10 +212,8 @@ class ActivationOp(ElementwiseOp):
         return (self.input.type,)
 
     def check(self) -> None:
-        element = self.element(0)
-        takes_integer = self.kind.data in INTEGER_ACTIVATIONS and is_integer(element) and not is_bool(element)
-        if not is_float(element) and not takes_integer:
-            self.fail(f"operand 'input' of {self.kind.data} must have a float element type, got {element}")
+        if not activation_takes(self.kind.data, self.element(0)):
+            self.fail(f"operand 'input' of {self.kind.data} must have a float element type, got {self.element(0)}")
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (ACTIVATIONS[self.kind.data](args[0]),)
@@ -365,7 +369,7 @@ class CastOp(ElementwiseOp):
         element = result.element_type if isinstance(result, TensorType) else result
         if is_bool(element):
             return (args[0] != 0,)
-        value = args[0].real if not is_complex(element) else args[0]
+        value = args[0] if is_complex(element) else np.real(args[0])
         return (value.astype(compute_dtype(element)),)
 
 

@@ -28,7 +28,9 @@ from rlx_dialect import shapes, syntax
 from rlx_dialect.base import RlxOp, apply_op, element_of, shape_of
 from rlx_dialect.dtypes import Array
 from rlx_dialect.ops.constant import scalar
-from rlx_dialect.ops.elementwise import CastOp, ElementwiseOp, WhereOp
+from rlx_dialect.ops.elementwise import ElementwiseOp, WhereOp
+from rlx_dialect.ops.reduction import converted
+from rlx_dialect.ops.shape import ConcatOp
 from rlx_dialect.shapes import Shape, ShapeError
 from rlx_dialect.xdsl_compat import Builder, Parser, Printer, set_result_type
 
@@ -209,8 +211,7 @@ class ElementwiseRegionOp(RegionOp):
         always = scalar(b, True, i1)
         for operand in inputs:
             # Broadcasts value against the operand without using it; unlike rlx.expand it takes dynamic extents.
-            other = operand if element_of(operand) == element else b.insert(CastOp(operand, element)).result
-            value = b.insert(WhereOp(always, value, other)).result
+            value = b.insert(WhereOp(always, value, converted(b, operand, element))).result
         assert isinstance(value, OpResult)
         set_result_type(value, type)
         return value
@@ -296,8 +297,6 @@ class BatchElementwiseRegionOp(RegionOp):
         return (self.run_body(np.concatenate(slices, axis=0)),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        from rlx_dialect.ops.shape import ConcatOp
-
         prologue = None if self.prologue is None else self.prologue.data
         parts = [b.insert(ElementwiseRegionOp([x], self.body.clone(), prologue=prologue)).result for x in self.inputs]
         joined = b.insert(ConcatOp(parts, 0)).result

@@ -17,6 +17,7 @@ from rlx_dialect.ops.attention import AttentionOp, RopeOp, check_rope_table
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.contraction import MatMulOp, Value
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.shape import NarrowOp
 from rlx_dialect.shapes import DYNAMIC, Shape
 from rlx_dialect.xdsl_compat import Builder
 
@@ -158,8 +159,6 @@ class FusedAttentionBlockOp(TransformerOp):
                 check_rope_table(f"operand '{name}'", shape_of(table), seq, dim)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        from rlx_dialect.ops.shape import NarrowOp
-
         heads, dim = self.num_heads.value.data, self.head_dim.value.data
         layout = AttentionLayout.BSD
         qkv = _linear(b, self.hidden, self.qkv_w, self.find("qkv_b"))
