@@ -1,0 +1,327 @@
+"""Normalisation over the last axis, what is fused into it, and gated residuals.
+
+f16 and bf16 are computed in float32 and rounded once, by the decompositions too.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_result_def, prop_def, result_def
+
+from rlx_dialect import shapes
+from rlx_dialect.attributes import NormKind, NormKindAttr, ReduceKind
+from rlx_dialect.base import RlxOp, element_of, rank_of
+from rlx_dialect.dtypes import Array, is_float, wide_element
+from rlx_dialect.ops.constant import ConstantOp, scalar
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, converted
+from rlx_dialect.ops.shape import ReshapeOp
+from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
+from rlx_dialect.xdsl_compat import Builder
+
+Value = SSAValue | Operation
+
+
+def normalized(kind: NormKind, x: Array, eps: float) -> Array:
+    """(x - mean)/√(variance + eps) for ``layer_norm``, x/√(mean(x²) + eps) for ``rms_norm``, over the last axis."""
+    mean = REDUCTIONS[ReduceKind.MEAN]
+    last = (x.ndim - 1,)
+    centered = x - mean(x, last) if kind is NormKind.LAYER_NORM else x
+    return centered * (1 / np.sqrt(mean(centered * centered, last) + eps))
+
+
+def _binary(b: Builder, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return b.insert(BinaryOp(kind, lhs, rhs)).result
+
+
+def _insert_normalized(b: Builder, kind: NormKind, x: SSAValue, eps: float) -> SSAValue:
+    """The operations of :func:`normalized` at ``b``."""
+    last = [rank_of(x) - 1]
+    centered = x
+    if kind is NormKind.LAYER_NORM:
+        centered = _binary(b, "sub", x, b.insert(ReduceOp("mean", x, last, keep_dim=True)).result)
+    squares = _binary(b, "mul", centered, centered)
+    variance = b.insert(ReduceOp("mean", squares, last, keep_dim=True)).result
+    shifted = _binary(b, "add", variance, scalar(b, eps, element_of(x)))
+    return _binary(b, "mul", centered, b.insert(ActivationOp("rsqrt", shifted)).result)
+
+
+class NormalizationOp(RlxOp):
+    """Base: operand 0 is the float tensor x [..., D], whose element type every operand has."""
+
+    def width(self) -> int:
+        """D, the extent that is normalised."""
+        if not self.shape(0):
+            raise ShapeError(f"{self.operand_name(0)} must have rank 1 or more, got {show(self.shape(0))}")
+        return self.shape(0)[-1]
+
+    def check_elements(self) -> None:
+        element = self.element(0)
+        if not is_float(element):
+            self.fail(f"{self.operand_name(0)} must have a float element type, got {element}")
+        for index in range(1, len(self.operands)):
+            if self.element(index) != element:
+                self.fail(
+                    f"{self.operand_name(index)} must have element type {element} like {self.operand_name(0)}, "
+                    f"got {self.element(index)}"
+                )
+
+    def check_eps(self, eps: FloatAttr[Float64Type]) -> None:
+        if not eps.value.data >= 0:
+            self.fail(f"eps must not be negative, got {eps.value.data}")
+
+    def check_vectors(self, first: int) -> None:
+        """Operands from ``first`` on are [D]."""
+        for index in range(first, len(self.operands)):
+            self.check_shape(index, (self.width(),))
+
+    def check_shape(self, index: int, wanted: Shape) -> None:
+        if not shapes.compatible(self.shape(index), wanted):
+            self.fail(f"{self.operand_name(index)} must have shape {show(wanted)}, got {show(self.shape(index))}")
+
+    def check_broadcasts(self, index: int) -> None:
+        if not shapes.can_broadcast_to(self.shape(index), self.shape(0)):
+            self.fail(
+                f"{self.operand_name(index)} must broadcast to {show(self.shape(0))}, the shape of "
+                f"{self.operand_name(0)}, got {show(self.shape(index))}"
+            )
+
+
+class AffineNormOp(NormalizationOp):
+    """Base of the plain norms: n(x)·gamma + beta; gamma and beta are [D]."""
+
+    KIND: ClassVar[NormKind]
+    x = operand_def()
+    gamma = operand_def()
+    beta = operand_def()
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(self, x: Value, gamma: Value, beta: Value, *, eps: float, result_type: Attribute | None = None):
+        super().__init__([x, gamma, beta], {"eps": eps}, result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_elements()
+        self.check_vectors(1)
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, gamma, beta = args
+        return (normalized(self.KIND, x, self.eps.value.data) * gamma + beta,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        x, gamma, beta = (converted(b, o, wide_element(self.element(0))) for o in self.operands)
+        scaled = _binary(b, "mul", _insert_normalized(b, self.KIND, x, self.eps.value.data), gamma)
+        return self.as_results(converted(b, _binary(b, "add", scaled, beta), self.element(0)))
+
+
+@irdl_op_definition
+class LayerNormOp(AffineNormOp):
+    """(x - mean)/√(variance + eps)·gamma + beta over the last axis; the variance is that of the population."""
+
+    name = "rlx.layer_norm"
+    KIND: ClassVar = NormKind.LAYER_NORM
+
+
+@irdl_op_definition
+class RmsNormOp(AffineNormOp):
+    """x/√(mean(x²) + eps)·gamma + beta over the last axis.
+
+    The result has the shape of x or, where its type says so and D is static, the leading axes flattened into one:
+    [product of the leading extents, D] for an x of rank 3 or more.
+    """
+
+    name = "rlx.rms_norm"
+    KIND: ClassVar = NormKind.RMS_NORM
+
+    @property
+    def flattens(self) -> bool:
+        """Whether the result has the leading axes of x flattened."""
+        return isinstance(self.result.type, TensorType) and rank_of(self.result) == 2 < rank_of(self.x)
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        if not self.flattens or self.width() == DYNAMIC:
+            return (self.x.type,)
+        return (self.like(0, shapes.reshape(self.shape(0), (-1, self.width()))),)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        (value,) = super().evaluate(*args)
+        return (value.reshape(-1, value.shape[-1]) if self.flattens else value,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        if not self.flattens:
+            return super().decompose(b)
+        unflattened = b.insert(RmsNormOp(self.x, self.gamma, self.beta, eps=self.eps.value.data)).result
+        return self.as_results(b.insert(ReshapeOp(unflattened, (-1, self.width()))).result)
+
+
+class FusedResidualOp(NormalizationOp):
+    """Base of norm(x + residual [+ bias]): residual has the shape of x; bias, gamma and beta are [D].
+
+    The optional second result is the sum that is normalised, so that what uses it again needs no operation of
+    its own.
+    """
+
+    NORM: ClassVar[type[AffineNormOp]]
+    x = operand_def()
+    residual = operand_def()
+    bias = opt_operand_def()
+    gamma = operand_def()
+    beta = operand_def()
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+    sum = opt_result_def()
+
+    def __init__(
+        self,
+        x: Value,
+        residual: Value,
+        gamma: Value,
+        beta: Value,
+        *,
+        eps: float,
+        bias: Value | None = None,
+        sum_result: bool = False,
+        result_type: Attribute | None = None,
+    ):
+        """``sum_result`` asks for the second result; ``result_type`` is that of each result."""
+        operands = [x, residual, *([] if bias is None else [bias]), gamma, beta]
+        super().__init__(operands, {"eps": eps}, result_types=[result_type] * (2 if sum_result else 1))
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return tuple(self.x.type for _ in self.results)
+
+    def check(self) -> None:
+        self.check_elements()
+        self.check_shape(1, self.shape(0))
+        self.check_vectors(2)
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, residual, *bias, gamma, beta = args
+        total = x + residual + bias[0] if bias else x + residual
+        norm = normalized(self.NORM.KIND, total, self.eps.value.data) * gamma + beta
+        return (norm,) if self.sum is None else (norm, total)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        total = _binary(b, "add", self.x, self.residual)
+        if self.bias is not None:
+            total = _binary(b, "add", total, self.bias)
+        norm = b.insert(self.NORM(total, self.gamma, self.beta, eps=self.eps.value.data)).result
+        return self.as_results(norm) if self.sum is None else self.as_results(norm, total)
+
+
+@irdl_op_definition
+class FusedResidualLnOp(FusedResidualOp):
+    """layer_norm(x + residual [+ bias]), and optionally the sum; see :class:`FusedResidualOp`."""
+
+    name = "rlx.fused_residual_ln"
+    NORM: ClassVar = LayerNormOp
+
+
+@irdl_op_definition
+class FusedResidualRmsNormOp(FusedResidualOp):
+    """rms_norm(x + residual [+ bias]), and optionally the sum; see :class:`FusedResidualOp`."""
+
+    name = "rlx.fused_residual_rms_norm"
+    NORM: ClassVar = RmsNormOp
+
+
+_NORMS: dict[NormKind, type[AffineNormOp]] = {op.KIND: op for op in (LayerNormOp, RmsNormOp)}
+
+
+@irdl_op_definition
+class AdaLayerNormOp(NormalizationOp):
+    """n(x)·(1 + scale) + shift with the affine-free ``norm`` n over the last axis.
+
+    scale and shift broadcast to the shape of x and have its last extent.
+    """
+
+    name = "rlx.ada_layer_norm"
+    KEYWORD: ClassVar = "norm"
+    x = operand_def()
+    scale = operand_def()
+    shift = operand_def()
+    norm = prop_def(NormKindAttr, default_value=NormKindAttr(NormKind.LAYER_NORM))
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(
+        self,
+        x: Value,
+        scale: Value,
+        shift: Value,
+        *,
+        eps: float,
+        norm: NormKind | str = NormKind.LAYER_NORM,
+        result_type: Attribute | None = None,
+    ):
+        super().__init__([x, scale, shift], {"norm": norm, "eps": eps}, result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_elements()
+        width = (self.width(),)
+        for index in (1, 2):
+            self.check_broadcasts(index)
+            if not shapes.compatible(self.shape(index)[-1:], width):
+                self.fail(
+                    f"{self.operand_name(index)} must have last extent {show(width)} like {self.operand_name(0)}, "
+                    f"got {show(self.shape(index))}"
+                )
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, scale, shift = args
+        return (normalized(self.norm.data, x, self.eps.value.data) * (1 + scale) + shift,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The norm with gamma 1 and beta 0; where D is dynamic, which no constant can be, its formula."""
+        element, eps = self.element(0), self.eps.value.data
+        if self.width() == DYNAMIC:
+            wide = converted(b, self.x, wide_element(element))
+            norm = converted(b, _insert_normalized(b, self.norm.data, wide, eps), element)
+        else:
+            vector = TensorType(element, (self.width(),))
+            gamma, beta = (b.insert(ConstantOp.of(value, vector)) for value in (1, 0))
+            norm = b.insert(_NORMS[self.norm.data](self.x, gamma, beta, eps=eps)).result
+        factor = _binary(b, "add", self.scale, scalar(b, 1, element))
+        return self.as_results(_binary(b, "add", _binary(b, "mul", norm, factor), self.shift))
+
+
+@irdl_op_definition
+class GatedResidualOp(NormalizationOp):
+    """x + gate·y, for floats: y has the shape of x, and gate broadcasts to it."""
+
+    name = "rlx.gated_residual"
+    x = operand_def()
+    y = operand_def()
+    gate = operand_def()
+    result = result_def()
+
+    def __init__(self, x: Value, y: Value, gate: Value, *, result_type: Attribute | None = None):
+        super().__init__([x, y, gate], result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_elements()
+        self.check_shape(1, self.shape(0))
+        self.check_broadcasts(2)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, y, gate = args
+        return (x + gate * y,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        return self.as_results(_binary(b, "add", self.x, _binary(b, "mul", self.gate, self.y)))
