@@ -19,7 +19,7 @@ from rlx_dialect.base import RlxOp, evaluate_op
 from rlx_dialect.dialect import RLX
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import argument_name, main_function
-from rlx_dialect.xdsl_compat import FuncFunctions, Interpreter, InterpreterFunctions, interpreter_functions
+from rlx_dialect.xdsl_compat import Interpreter, InterpreterFunctions, func_functions, interpreter_functions
 
 
 def _run(op: Operation, args: Sequence[object]) -> Sequence[object]:
@@ -33,7 +33,7 @@ def rlx_functions() -> InterpreterFunctions:
 
 def reference_interpreter(module: ModuleOp) -> Interpreter:
     interpreter = Interpreter(module)
-    interpreter.register_implementations(FuncFunctions())
+    interpreter.register_implementations(func_functions())
     interpreter.register_implementations(rlx_functions())
     return interpreter
 

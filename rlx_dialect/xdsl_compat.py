@@ -17,7 +17,6 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType, ModuleOp
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
-from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute, Operation, OpResult
 from xdsl.parser import AttrParser, Parser
 from xdsl.passes import ModulePass, PassPipeline
@@ -49,7 +48,6 @@ __all__ = [
     "Context",
     "DiagnosticException",
     "ExactParser",
-    "FuncFunctions",
     "GreedyRewritePatternApplier",
     "HasCanonicalizationPatternsInterface",
     "HasFolderInterface",
@@ -71,6 +69,7 @@ __all__ = [
     "ShrinkException",
     "VerifyException",
     "all_passes",
+    "func_functions",
     "interpreter_functions",
     "op_type_rewrite_pattern",
     "parse_module",
@@ -132,6 +131,13 @@ class ExactParser(Parser):
                     parser.raise_error(f"{text} has not the size of {element}", at_position=self.span)
                 values += element.unpack(bytes.fromhex(digits)[::-1], 1)
             return (values[0], values[1]) if isinstance(type, ComplexType) else values[0]
+
+
+def func_functions() -> InterpreterFunctions:
+    """The interpreter functions of ``func``; imported late, because they bring in those of every dialect of xDSL."""
+    from xdsl.interpreters.func import FuncFunctions
+
+    return FuncFunctions()
 
 
 def interpreter_functions(
