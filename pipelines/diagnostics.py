@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr
+from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, FusedLoc, LocationAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -39,8 +39,8 @@ def _place(location: LocationAttr) -> str | None:
     match location:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"
-        case FusedLoc():
-            places = (_place(inner) for inner in location.locations if isinstance(inner, LocationAttr))
+        case FusedLoc(locations=ArrayAttr(data=parts)):
+            places = (_place(inner) for inner in parts if isinstance(inner, LocationAttr))
             return next((p for p in places if p), None)
         case _:
             return None

@@ -226,5 +226,5 @@ class FusionOptions:
         return origin != DEFAULT and not origin.startswith("target ")
 
 
-_DEFAULTS: dict[str, OptionValue] = {f.name: f.default for f in fields(FusionOptions) if f.name != "origins"}
-OPTION_NAMES = tuple(_DEFAULTS)
+OPTION_NAMES = tuple(f.name for f in fields(FusionOptions) if f.name != "origins")
+_DEFAULTS: dict[str, OptionValue] = {name: getattr(FusionOptions(), name) for name in OPTION_NAMES}

@@ -137,12 +137,17 @@ class RlxOpt(xDSLOptMain):
         try:
             return super().prepare_input()
         except ValueError as error:
-            known = ", ".join(f".{name}" for name in self.available_frontends)
+            known = ", ".join(f".{name}" for name in sorted(self.available_frontends))
             raise OptError(message(self.get_input_name(), f"{error}; known are {known}")) from error
 
     def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
         if (self.args.frontend or file_extension) != "mlir":
-            return super().parse_chunk(chunk, file_extension, start_offset)
+            try:
+                return super().parse_chunk(chunk, file_extension, start_offset)
+            except ParseError:
+                raise
+            except EXPECTED as error:
+                raise OptError(message(self.get_input_name(), str(error))) from error
         try:
             text = chunk.read().decode()
         except UnicodeDecodeError as error:

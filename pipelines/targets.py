@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx_dialect.base import RlxOp
-from rlx_dialect.ops.attention import FusedAttentionBlockOp, FusedTransformerLayerOp
 from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, FusedSwiGLUOp, MatMulOp
 from rlx_dialect.ops.convolution import FusedConvBiasActOp
 from rlx_dialect.ops.normalization import (
@@ -19,6 +18,7 @@ from rlx_dialect.ops.normalization import (
     GatedResidualOp,
 )
 from rlx_dialect.ops.region import BatchElementwiseRegionOp, ElementwiseRegionOp, TransformRegionOp
+from rlx_dialect.ops.transformer import FusedAttentionBlockOp, FusedTransformerLayerOp
 from rlx_dialect.pipelines.limits import GPU_NATIVE, UNBOUNDED, FusionLimits
 from rlx_dialect.pipelines.options import METAL_VARIABLES, WGPU_VARIABLES, Variable
 from rlx_dialect.pipelines.tables import table

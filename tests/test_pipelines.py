@@ -1,0 +1,498 @@
+"""Targets, the selection table and the named pipelines: which passes run for whom, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from helpers import graph
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.passes import load_pass, pass_factories, pass_modules
+from rlx_dialect.pipelines.conditions import claim_names
+from rlx_dialect.pipelines.environment import NOTHING_SET, Environment
+from rlx_dialect.pipelines.fuse import Fuse, fuse
+from rlx_dialect.pipelines.limits import GPU_NATIVE, UNBOUNDED, FusionLimits
+from rlx_dialect.pipelines.named import (
+    PIPELINE_NAMES,
+    UnknownPipeline,
+    named_pipeline,
+    newcomers,
+    pipeline_text,
+    run_named,
+    run_pipeline,
+)
+from rlx_dialect.pipelines.not_built import PASSES_NOT_BUILT_YET
+from rlx_dialect.pipelines.options import FusionOptions
+from rlx_dialect.pipelines.selection import (
+    ROWS,
+    Newcomer,
+    PassSpec,
+    decide,
+    fk_passes_after_elementwise_regions,
+    fusion_passes,
+    fusion_passes_for_supported,
+    selection_table,
+    situation_of,
+)
+from rlx_dialect.pipelines.targets import (
+    CPU,
+    CUDA,
+    METAL,
+    MLX,
+    ROCM,
+    TARGETS,
+    TPU,
+    WGPU,
+    Target,
+    find_target,
+    targets_table,
+)
+from rlx_dialect.xdsl_compat import all_passes, parse_pipeline, print_module
+
+ABBREVIATIONS = {
+    "rlx-lower-control-flow": "LCF",
+    "rlx-lower-dot-general": "LDG",
+    "rlx-fuse-matmul-bias-act": "MBA",
+    "rlx-fuse-conv-bias-act": "CBA",
+    "rlx-fuse-conv-affine-act": "CAA",
+    "rlx-fuse-attention-block": "FAB",
+    "rlx-fuse-attention-backward-all": "ABA",
+    "rlx-fuse-residual-ln": "RLN",
+    "rlx-fuse-residual-rms-norm": "RRN",
+    "rlx-fuse-ada-layer-norm": "ADA",
+    "rlx-fuse-gated-residual": "GR",
+    "rlx-fuse-rms-norm-reshape": "RNR",
+    "rlx-fuse-transformer-layer": "FTL",
+    "rlx-fuse-swiglu-dual-matmul": "SGD",
+    "rlx-fuse-matmul-residual": "MMR",
+    "rlx-fuse-shared-input-matmul": "SIM",
+    "rlx-fuse-swiglu": "SG",
+    "rlx-mark-elementwise-regions": "ME",
+    "rlx-mark-batch-slice-regions": "MBS",
+    "rlx-mark-transform-regions": "MT",
+    "rlx-fuse-region-prologue": "RP",
+    "rlx-fuse-batch-preprocess": "BP",
+    "rlx-decompose-fusion-regions": "DEC",
+    "rlx-unfuse-elementwise-regions": "U",
+    "rlx-select-peaks-only-outputs": "SPO",
+    "rlx-dce": "DCE",
+}
+
+
+def short(specs: Iterable[PassSpec]) -> str:
+    """``LCF LDG …``; unfusing is ``UG`` in the form that keeps prologue regions, ``UC`` in the other."""
+    words: list[str] = []
+    for spec in specs:
+        word = ABBREVIATIONS[spec.name]
+        if word == "U":
+            word = "UG" if dict(spec.options)["keep-prologue"] else "UC"
+        words.append(word)
+    return " ".join(words)
+
+
+def claims(target: Target, *more: str) -> set[str]:
+    return set(claim_names(target.claims)) | set(more)
+
+
+# The exact lists.
+
+CPU_LIST = "LCF LDG MBA FAB RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP DEC UC DCE"
+METAL_LIST = "LCF LDG MBA RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP UG DCE"
+WGPU_LIST = "LCF LDG MBA FAB RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP UG DCE"
+CUDA_LIST = "LCF LDG MBA CBA CAA RLN RRN ADA GR RNR SIM ME MBS MT RP BP DCE"
+ROCM_LIST = "LCF LDG MBA RLN RRN ADA GR RNR SIM ME MBS MT RP BP DCE"
+TPU_LIST = "LCF LDG MBA RLN ADA GR RNR SIM ME MBS MT RP BP DCE"
+LISTS = [
+    (CPU, CPU_LIST, 19),
+    (METAL, METAL_LIST, 17),
+    (MLX, METAL_LIST, 17),
+    (WGPU, WGPU_LIST, 18),
+    (CUDA, CUDA_LIST, 17),
+    (ROCM, ROCM_LIST, 15),
+    (TPU, TPU_LIST, 14),
+]
+
+
+@pytest.mark.parametrize(("target", "passes", "count"), LISTS, ids=lambda v: v.name if isinstance(v, Target) else "")
+def test_the_list_of_a_target(target: Target, passes: str, count: int):
+    """The canonical options and default ones give one list: there is one meaning, not two front doors."""
+    assert short(fusion_passes(target)) == passes
+    assert short(fusion_passes(target, FusionOptions())) == passes
+    assert short(fusion_passes(target, FusionOptions.resolve(target, NOTHING_SET))) == passes
+    assert len(fusion_passes(target)) == count
+
+
+def with_regions_kept(target_list: str) -> str:
+    return target_list.replace("SG MBS", "SG ME MBS").replace(" UC", "").replace(" UG", "")
+
+
+SUPPORTED_LISTS = [
+    (CPU, with_regions_kept(CPU_LIST), 19),
+    (METAL, with_regions_kept(METAL_LIST), 17),
+    (MLX, with_regions_kept(METAL_LIST), 17),
+    (WGPU, with_regions_kept(WGPU_LIST), 18),
+    (CUDA, CUDA_LIST, 17),
+    (ROCM, ROCM_LIST, 15),
+    (TPU, TPU_LIST, 14),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "passes", "count"), SUPPORTED_LISTS, ids=lambda v: v.name if isinstance(v, Target) else ""
+)
+def test_the_list_of_a_claim_set(target: Target, passes: str, count: int):
+    """With a claim set of one's own the options mean exactly what they say: by default, regions stay."""
+    found = fusion_passes_for_supported(target.claims, FusionOptions(), target)
+    assert short(found) == passes
+    assert len(found) == count
+
+
+def test_an_empty_claim_set_claims_everything():
+    everything = [r.pass_name for r in ROWS]
+    cpu = [s.name for s in fusion_passes_for_supported([], FusionOptions(), CPU)]
+    absent = {"rlx-fuse-transformer-layer", "rlx-unfuse-elementwise-regions"}
+    assert cpu == [name for name in everything if name not in absent]
+    assert len(cpu) == 24
+    metal = [s.name for s in fusion_passes_for_supported([], FusionOptions(), METAL)]
+    assert metal == [name for name in cpu if name != "rlx-decompose-fusion-regions"]
+    assert len(metal) == 23
+
+
+def test_every_row_has_its_place():
+    assert [ABBREVIATIONS[r.pass_name] for r in ROWS] == list(ABBREVIATIONS.values())
+    assert len(ROWS) == 26
+
+
+# Single behaviours of the original.
+
+
+def test_cpu_by_default():
+    names = [s.name for s in fusion_passes(CPU, FusionOptions())]
+    assert len(names) == 19
+    assert names[2:4] == ["rlx-fuse-matmul-bias-act", "rlx-fuse-attention-block"]
+    assert "rlx-fuse-region-prologue" in names
+    assert "rlx-mark-elementwise-regions" not in names
+    assert names[-1] == "rlx-dce"
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_skipping_fusion_leaves_two_passes(target: Target):
+    assert short(fusion_passes(target, FusionOptions(skip_fusion=True))) == "LCF LDG"
+
+
+def test_metal_claims_have_no_attention_block():
+    found = short(fusion_passes_for_supported(METAL.claims, FusionOptions(), METAL)).split()
+    assert "FAB" not in found
+    assert "MBA" in found
+
+
+def test_cuda_claims_have_no_swiglu():
+    found = short(fusion_passes_for_supported(CUDA.claims, FusionOptions(), CUDA)).split()
+    assert "SG" not in found
+    assert "SGD" not in found
+    assert "MBA" in found
+
+
+def test_cpu_and_metal_unfuse():
+    assert "UC" in short(fusion_passes_for_supported(CPU.claims, FusionOptions.for_cpu(), CPU)).split()
+    assert "UG" in short(fusion_passes(METAL, FusionOptions())).split()
+
+
+def test_passes_after_marking():
+    options = FusionOptions().apply_native_fk_defaults(TPU)
+    assert short(fk_passes_after_elementwise_regions(TPU.claims, options, TPU)) == "MBS MT RP BP DCE"
+    assert short(fk_passes_after_elementwise_regions(TPU.claims, FusionOptions(), TPU)) == "MBS MT RP BP DEC DCE"
+    off = FusionOptions(fk_fusion=False)
+    assert short(fk_passes_after_elementwise_regions(TPU.claims, off, TPU)) == "DEC DCE"
+    half = FusionOptions(fuse_region_prologue=False, native_fk_regions=True)
+    assert short(fk_passes_after_elementwise_regions(METAL.claims, half, METAL)) == "MBS MT BP DCE"
+
+
+def test_native_regions_need_no_decomposition():
+    assert "DEC" not in short(fusion_passes(TPU, FusionOptions()))
+    off = Environment(variables={"RLX_NO_NATIVE_FK_REGIONS": "1"})
+    assert "DEC" in short(fusion_passes(TPU, FusionOptions().merge_env(off)))
+    native = FusionOptions(native_fk_regions=True, decompose_fusion_regions=False, unfuse_elementwise_regions=False)
+    assert "DEC" not in short(fusion_passes(TPU, native))
+    assert "DEC" not in short(fusion_passes(METAL, native))
+    assert "DEC" in short(fusion_passes(TPU, FusionOptions(decompose_fusion_regions=True)))
+
+
+def test_keeping_regions():
+    kept = FusionOptions(keep_elementwise_regions=True, unfuse_elementwise_regions=False)
+    found = short(fusion_passes(METAL, kept)).split()
+    assert "UG" not in found
+    assert {"RP", "ME"} <= set(found)
+    asked = FusionOptions().with_arguments(unfuse_elementwise_regions=False)
+    assert short(fusion_passes(METAL, asked)) == with_regions_kept(METAL_LIST)
+
+
+def test_peaks_need_both_claims():
+    assert "SPO" in short(fusion_passes_for_supported(claims(METAL, "fft", "rlx.welch_peaks"), FusionOptions(), METAL))
+    assert "SPO" not in short(fusion_passes_for_supported(claims(METAL, "fft"), FusionOptions(), METAL))
+
+
+# What switches a row off.
+
+SWITCHES = [
+    ("disable_matmul_bias_fusion", CUDA, {"MBA"}),
+    ("disable_conv_bias_act_fusion", CUDA, {"CBA", "CAA"}),
+    ("disable_residual_ln_fusion", CUDA, {"RLN"}),
+    ("disable_gated_residual_fusion", CUDA, {"GR"}),
+    ("no_weight_concat_fusion", METAL, {"SGD", "SIM"}),
+    ("no_shared_input_matmul", METAL, {"SIM"}),
+]
+
+
+@pytest.mark.parametrize(("option", "target", "gone"), SWITCHES, ids=[s[0] for s in SWITCHES])
+def test_a_switch(option: str, target: Target, gone: set[str]):
+    options = FusionOptions().with_arguments(**{option: True})
+    assert set(short(fusion_passes(target)).split()) - set(short(fusion_passes(target, options)).split()) == gone
+
+
+def test_the_transformer_layer_is_opt_in():
+    on = FusionOptions(enable_fuse_transformer_layer=True)
+    assert short(fusion_passes(WGPU, on)) == WGPU_LIST.replace("RNR", "RNR FTL")
+    assert short(fusion_passes(CPU, on)) == CPU_LIST
+
+
+def test_claims_of_operations_that_no_target_has():
+    found = fusion_passes_for_supported(claims(CPU, "fused_matmul_residual"), FusionOptions.for_cpu(), CPU)
+    assert short(found) == CPU_LIST.replace("SGD", "SGD MMR")
+    backward = fusion_passes_for_supported({"attention_backward_all"}, FusionOptions(cpu_attn_bwd_fuse=True), CUDA)
+    assert "rlx-fuse-attention-backward-all{enabled=true}" in [str(s) for s in backward]
+
+
+def test_options_of_passes():
+    options = FusionOptions(fuse_attn_threshold=128)
+    assert PassSpec("rlx-fuse-attention-block", (("threshold", 128),)) in fusion_passes(WGPU, options)
+    assert "rlx-mark-elementwise-regions{max-steps=32 max-inputs=16}" in map(str, fusion_passes(CUDA))
+    small = FusionOptions(fusion_limits=FusionLimits(6, 40))
+    assert "rlx-mark-elementwise-regions{max-steps=6 max-inputs=16}" in map(str, fusion_passes(CUDA, small))
+    assert "rlx-unfuse-elementwise-regions{keep-prologue=false}" in map(str, fusion_passes(CPU))
+    peaks = fusion_passes_for_supported({"fft", "welch_peaks"}, FusionOptions(no_io_peaks_output=True), TPU)
+    assert "rlx-select-peaks-only-outputs{target=tpu enabled=false}" in map(str, peaks)
+
+
+def test_decisions_say_why():
+    options = FusionOptions().merge_env(Environment(variables={"RLX_DISABLE_MATMUL_BIAS_FUSION": "1"}))
+    reasons = {d.spec.name: (d.selected, d.reason) for d in decide(situation_of(METAL, options))}
+    assert reasons["rlx-fuse-matmul-bias-act"] == (
+        False,
+        "disable_matmul_bias_fusion is true (environment RLX_DISABLE_MATMUL_BIAS_FUSION=1)",
+    )
+    assert reasons["rlx-fuse-conv-bias-act"] == (False, "metal does not claim fused_conv_bias_act")
+    assert reasons["rlx-mark-elementwise-regions"] == (False, "unfuse_elementwise_regions is true (target metal)")
+    assert reasons["rlx-fuse-residual-rms-norm"] == (True, "metal claims fused_residual_rms_norm")
+    assert reasons["rlx-dce"] == (True, "always")
+    skipped = decide(situation_of(METAL, FusionOptions(skip_fusion=True)))[-1]
+    assert (skipped.selected, skipped.reason) == (False, "skip_fusion is true (argument)")
+
+
+def test_tables_can_be_read():
+    lines = selection_table().splitlines()
+    assert len(lines) == 28
+    assert "rlx-fuse-swiglu-dual-matmul      claims fused_swiglu and not no_weight_concat_fusion" in lines
+    assert any(line.startswith("rlx-dce") and line.endswith("always") for line in selection_table(CUDA).splitlines())
+    rows = {line.split("  ")[0]: line.split() for line in targets_table().splitlines()}
+    assert rows["rlx.dot_general"][1:] == ["x", "x", "x", "–", "x", "x", "–"]
+    assert rows["gate dispatch_ns"][2:] == ["50", "500", "500", "3,000", "2,000", "2,000", "3,000"]
+
+
+# Targets.
+
+CLAIMS = {
+    "matmul": "cpu metal mlx wgpu cuda rocm tpu",
+    "dot_general": "cpu metal mlx cuda rocm",
+    "elementwise_region": "cpu metal mlx wgpu cuda rocm tpu",
+    "transform_region": "metal mlx wgpu cuda rocm tpu",
+    "batch_elementwise_region": "metal mlx wgpu cuda rocm tpu",
+    "fused_swiglu": "cpu metal mlx wgpu",
+    "fused_matmul_bias_act": "cpu metal mlx wgpu cuda rocm tpu",
+    "fused_conv_bias_act": "cuda",
+    "fused_residual_ln": "cpu metal mlx wgpu cuda rocm tpu",
+    "fused_residual_rms_norm": "cpu metal mlx wgpu cuda rocm",
+    "fused_attention_block": "cpu wgpu",
+    "fused_transformer_layer": "wgpu",
+    "ada_layer_norm": "cpu metal mlx wgpu cuda rocm tpu",
+    "gated_residual": "cpu metal mlx wgpu cuda rocm tpu",
+}
+
+
+def test_claims_of_targets():
+    found = {
+        operation: " ".join(t.name for t in TARGETS.values() if operation in claim_names(t.claims))
+        for operation in sorted({name for t in TARGETS.values() for name in claim_names(t.claims)})
+    }
+    assert found == dict(sorted(CLAIMS.items()))
+
+
+def test_gate_constants_and_limits():
+    gates = {t.name: tuple(vars(t.gate).values()) for t in TARGETS.values()}
+    assert gates["metal"] == gates["mlx"] == (500, 5_000, 200, 200, True, 2_000_000, 1_000)
+    assert gates["cuda"] == gates["rocm"] == (2_000, 20_000, 800, 50, False, 15_000_000, 5_000)
+    assert gates["wgpu"] == gates["tpu"] == (3_000, 30_000, 100, 40, False, 25_000_000, 10_000)
+    assert gates["cpu"] == (50, 0, 50, 50, True, 0, 0)
+    assert {t.name: t.limits for t in TARGETS.values()} == {n: UNBOUNDED if n == "cpu" else GPU_NATIVE for n in TARGETS}
+
+
+def test_an_unknown_target_lists_the_known_ones():
+    with pytest.raises(ValueError, match="unknown target 'vulkan'; known targets: cpu, metal, mlx, wgpu, cuda"):
+        find_target("vulkan")
+    assert find_target("mlx") is MLX
+
+
+# Named pipelines.
+
+
+def test_names():
+    assert list(PIPELINE_NAMES) == [name for t in TARGETS for name in (t, f"{t}-fuse")]
+    assert list(TARGETS) == ["cpu", "metal", "mlx", "wgpu", "cuda", "rocm", "tpu"]
+    with pytest.raises(UnknownPipeline, match="unknown pipeline 'metl'; known pipelines: cpu, cpu-fuse, metal"):
+        named_pipeline("metl")
+
+
+@pytest.mark.parametrize("name", PIPELINE_NAMES)
+def test_a_named_pipeline_is_a_valid_string(name: str):
+    specs = list(parse_pipeline(named_pipeline(name)))
+    target = TARGETS[name.removesuffix("-fuse")]
+    names = [s.name for s in specs]
+    fusions = [s.name for s in fusion_passes(target) if s.name not in PASSES_NOT_BUILT_YET]
+    lowering = [] if name.endswith("-fuse") else [target.lowering.partition("{")[0]]
+    assert names == fusions + lowering
+    known = all_passes()
+    for spec in specs:
+        known[spec.name]().from_pass_spec(spec)
+
+
+def test_the_lowering_of_each_target():
+    assert {t.name: named_pipeline(t.name).rpartition(",")[2] for t in TARGETS.values()} == {
+        "cpu": "rlx-lower-to-linalg",
+        "metal": "rlx-lower-to-gpu{target=metal}",
+        "mlx": "rlx-lower-to-linalg",
+        "wgpu": "rlx-lower-to-gpu{target=wgpu}",
+        "cuda": "rlx-lower-to-gpu{target=cuda}",
+        "rocm": "rlx-lower-to-gpu{target=rocm}",
+        "tpu": "rlx-lower-to-linalg",
+    }
+
+
+def test_what_is_not_built_yet(capsys: pytest.CaptureFixture[str]):
+    """Every selected pass exists or is in the table, and nothing in the table exists."""
+    with capsys.disabled():
+        print(f"\nnot built yet: {len(PASSES_NOT_BUILT_YET)} passes")
+        print("\n".join(f"  {name}" for name in sorted(PASSES_NOT_BUILT_YET)))
+    built = set(pass_factories())
+    selectable = {r.pass_name for r in ROWS}
+    assert PASSES_NOT_BUILT_YET & built == set(), "these exist: take them out of PASSES_NOT_BUILT_YET"
+    assert selectable - built - PASSES_NOT_BUILT_YET == set(), "these neither exist nor are said to be missing"
+    assert PASSES_NOT_BUILT_YET - selectable == set(), "nobody selects these"
+
+
+# Fusions that have no row.
+
+
+def test_a_newcomer_runs_after_the_fusions_where_it_is_claimed():
+    late = Newcomer("rlx-fuse-z", frozenset({"fused_swiglu", "matmul"}))
+    early = Newcomer("rlx-fuse-a", frozenset({"matmul"}))
+    names = [s.name for s in fusion_passes(METAL, None, [late, early])]
+    place = names.index("rlx-fuse-swiglu")
+    assert names[place + 1 : place + 4] == ["rlx-fuse-a", "rlx-fuse-z", "rlx-mark-batch-slice-regions"]
+    cuda = [s.name for s in fusion_passes(CUDA, None, [late, early])]
+    place = cuda.index("rlx-fuse-shared-input-matmul")
+    assert cuda[place + 1 : place + 3] == ["rlx-fuse-a", "rlx-mark-elementwise-regions"]
+    assert "rlx-fuse-z" not in cuda
+    assert len(fusion_passes(METAL, FusionOptions(skip_fusion=True), [late, early])) == 2
+
+
+def test_newcomers_are_the_discovered_fusions_without_a_row():
+    from rlx_dialect.passes.matching.fusion import FusionPass
+
+    rows = {r.pass_name for r in ROWS}
+    loaded = {name: load_pass(name, module) for name, module in pass_modules().items()}
+    assert {n.pass_name for n in newcomers()} == {
+        n for n, p in loaded.items() if n not in rows and issubclass(p, FusionPass)
+    }
+    built_in = loaded["rlx-fuse-matmul-bias-act"]
+    assert issubclass(built_in, FusionPass)
+    assert Newcomer.of(built_in) == Newcomer("rlx-fuse-matmul-bias-act", frozenset({"fused_matmul_bias_act"}))
+
+
+def test_passes_are_named_after_their_files():
+    assert pass_modules()["rlx-fuse-matmul-bias-act"] == "rlx_dialect.passes.fuse_matmul_bias_act"
+    with pytest.raises(ImportError, match="has no pass named 'rlx-other'"):
+        load_pass("rlx-other", "rlx_dialect.passes.dce")
+
+
+# Running.
+
+MLP = """
+%0 = rlx.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+%1 = rlx.binary add %0, %b : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
+%2 = rlx.activation relu %1 : tensor<4x16xf32>
+"""
+
+
+def mlp() -> ModuleOp:
+    arguments = '%x: tensor<4x8xf32> {rlx.input = "x"}, %w: tensor<8x16xf32> {rlx.param = "w"}'
+    arguments += ', %b: tensor<16xf32> {rlx.param = "bias"}'
+    return graph(MLP, arguments, "tensor<4x16xf32>", "%2")
+
+
+def operations(module: ModuleOp) -> list[str]:
+    return [op.name for op in module.walk() if op.name.startswith("rlx.")]
+
+
+def test_fuse_works_in_place_and_keeps_names():
+    module = mlp()
+    assert Fuse(CPU, NOTHING_SET).run(module) is module
+    assert operations(module) == ["rlx.fused_matmul_bias_act", "rlx.activation"]
+    text = print_module(module)
+    assert all(f'{kind} = "{name}"' in text for kind, name in (("input", "x"), ("param", "w"), ("param", "bias")))
+    other = mlp()
+    assert fuse(other, CPU) is other
+    assert print_module(other) == text
+
+
+def test_a_builder_can_be_used_again():
+    base = Fuse(METAL, NOTHING_SET)
+    assert base.skip_fusion().pipeline() == ""
+    assert base.skip_fusion().skip_fusion(False).pipeline() == base.pipeline() == named_pipeline("metal-fuse")
+    module = mlp()
+    base.skip_fusion().run(module)
+    assert operations(module) == ["rlx.matmul", "rlx.binary", "rlx.activation"]
+    kept = base.options(FusionOptions(keep_elementwise_regions=True)).limits(FusionLimits(5, 6))
+    assert "rlx-mark-elementwise-regions{max-steps=5 max-inputs=6}" in kept.pipeline()
+
+
+def test_environment_of_a_builder():
+    variables = Environment(variables={"RLX_DISABLE_MATMUL_BIAS_FUSION": "1", "RLX_KEEP_ELEMENTWISE_REGIONS": "1"})
+    assert "matmul-bias" not in Fuse(CUDA, variables).pipeline()
+    assert "rlx-mark-elementwise-regions" not in Fuse(CPU, variables).pipeline(), "cpu reads it on request only"
+    assert "rlx-mark-elementwise-regions" in Fuse(CPU, variables).merge_env().pipeline()
+
+
+def test_the_process_environment_reaches_the_edges_only(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RLX_METAL_NO_FUSION", "1")
+    assert Fuse(METAL).pipeline() == ""
+    assert fusion_passes(METAL) == fusion_passes(METAL, FusionOptions())
+    assert len(fusion_passes(METAL)) == 17
+    module = mlp()
+    run_named(module, "cuda-fuse")
+    assert operations(module) == ["rlx.matmul", "rlx.binary", "rlx.activation"]
+    run_named(module, "cuda-fuse", FusionOptions())
+    assert operations(module) == ["rlx.fused_matmul_bias_act", "rlx.activation"]
+
+
+def test_running_a_string_leaves_out_nothing():
+    module = mlp()
+    run_pipeline(module, pipeline_text(["rlx-fuse-matmul-bias-act", PassSpec("rlx-fuse-swiglu"), PassSpec("rlx-dce")]))
+    assert operations(module) == ["rlx.fused_matmul_bias_act", "rlx.activation"]
+    with pytest.raises(ValueError, match="rlx-no-such-pass"):
+        run_pipeline(module, "rlx-no-such-pass")
+
+
+def test_all_targets_are_covered_by_the_lists_above():
+    assert [t for t, *_ in LISTS] == [t for t, *_ in SUPPORTED_LISTS] == list(TARGETS.values())
+    assert {CPU, METAL, MLX, WGPU, CUDA, ROCM, TPU} == set(TARGETS.values())
