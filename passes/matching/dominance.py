@@ -9,8 +9,16 @@ from xdsl.traits import IsolatedFromAbove
 from rlx_dialect.xdsl_compat import VerifyException
 
 
+class DominanceError(VerifyException):
+    """An operand of ``op`` is used where it is not defined."""
+
+    def __init__(self, op: Operation, message: str):
+        super().__init__(message)
+        self.op = op
+
+
 def check_dominance(root: Operation) -> None:
-    """Raise VerifyException naming the first operand in ``root`` whose definition does not dominate its use.
+    """Raise DominanceError naming the first operand in ``root`` whose definition does not dominate its use.
 
     A value is visible after its definition in the same block, in blocks that this one dominates, and in the
     regions of operations there; not in, or from within, regions that are isolated from above. Linear in the
@@ -38,7 +46,7 @@ def _check_region(region: Region, visible: set[SSAValue]) -> None:
         for op in block.ops:
             for index, operand in enumerate(op.operands):
                 if operand not in visible:
-                    raise VerifyException(_message(op, index, operand))
+                    raise DominanceError(op, _message(op, index, operand))
             _check_regions(op, visible)
             visible.update(op.results)
             local += op.results

@@ -40,8 +40,6 @@ class Reason(StrEnum):
     """Operands broadcast against each other where the fused operation wants one shape."""
     DYNAMIC_EXTENT = "dynamic-extent"
     """Extents that have to be equal are only known at run time."""
-    NOT_LAST_AXIS = "not-last-axis"
-    """The operation works along another axis than the last one."""
     DEFINED_TOO_LATE = "defined-too-late"
     """An operand is defined only after a user of the fused operation."""
     AFTER_CONTRACTION = "after-contraction"

@@ -1,0 +1,208 @@
+"""Element-wise operations that feed each other become regions: one kernel each, with a scalar body.
+
+Before::
+
+    %0 = rlx.binary mul %x, %s : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %1 = rlx.activation tanh %0 : tensor<4x8xf32>
+    %2 = rlx.binary add %0, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+
+After::
+
+    %2 = rlx.elementwise_region(%x, %s) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = rlx.binary mul %a, %b : (f32, f32) -> f32
+      %1 = rlx.activation tanh %0 : f32
+      %2 = rlx.binary add %0, %1 : (f32, f32) -> f32
+      rlx.yield %2 : f32
+    }
+
+Walking a block from its end, an operation joins the region of its users when *all* its uses are in that one
+region. So a value may be used several times within a region, nothing is computed twice, and nothing outside can
+depend on a part of the region and be depended on by another: the region stands at its last operation, after all
+its operands and before all its users. Every operation of a region has the shape of its result; an operation of
+a smaller shape stays outside, where each of its elements is computed once. A region that would exceed a limit is
+split. One that takes a contraction's result starts there, so that it can become that contraction's epilogue.
+
+The time is linear in the number of uses. Numerics: ``exact``, since each step of a region rounds as the operation
+that it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ComplexType, ModuleOp, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.ops.contraction import ContractionOp
+from rlx_dialect.ops.elementwise import (
+    NOT_REGION_FUSABLE_ACTIVATIONS,
+    NOT_REGION_FUSABLE_BINARIES,
+    ActivationOp,
+    BinaryOp,
+    CastOp,
+    CompareOp,
+    ElementwiseOp,
+    WhereOp,
+)
+from rlx_dialect.ops.region import ElementwiseRegionOp, YieldOp, with_operands
+from rlx_dialect.passes.matching.driver import fused_location
+from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
+from rlx_dialect.shapes import show
+from rlx_dialect.xdsl_compat import Context, Rewriter
+
+CONTRACTIONS = (ContractionOp,)
+"""What a region may become the epilogue of."""
+
+
+def fusable(op: ElementwiseOp) -> Miss | None:
+    """None if a region can evaluate ``op``, else the reason why not."""
+    if any(isinstance(element_of(value), ComplexType) for value in (*op.operands, *op.results)):
+        return Miss(Reason.ELEMENT_TYPE, op, "regions do not compute with complex numbers", "split real and imaginary")
+    match op:
+        case ActivationOp():
+            what, fits = op.kind.data.value, op.kind.data not in NOT_REGION_FUSABLE_ACTIVATIONS
+        case BinaryOp():
+            what, fits = op.kind.data.value, op.kind.data not in NOT_REGION_FUSABLE_BINARIES
+        case CastOp():
+            what, fits = "a change of element type", op.input.type == op.result.type
+        case CompareOp() | WhereOp():
+            return None
+        case _:
+            what, fits = op.name, False
+    return None if fits else Miss(Reason.UNSUPPORTED_KIND, op, f"regions do not evaluate {what}", "decompose it first")
+
+
+class _Region:
+    """Operations that are to become one region, from the last one to the first."""
+
+    def __init__(self, tail: ElementwiseOp):
+        self.members = [tail]
+        self.inputs = set(tail.operands)
+
+    def inputs_with(self, op: ElementwiseOp) -> int:
+        """The number of operands that the region would have with ``op``, which it uses."""
+        return len(self.inputs) - 1 + len(set(op.operands) - self.inputs)
+
+    def absorb(self, op: ElementwiseOp) -> None:
+        self.inputs.difference_update(op.results)
+        self.inputs.update(op.operands)
+        self.members.append(op)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    regions: list[_Region]
+    """Single operations included."""
+    misses: list[Miss]
+    """Why they are not larger, from the last operation to the first."""
+
+
+@dataclass(frozen=True)
+class MarkElementwiseRegions(FusionPass):
+    """``max_steps`` operations and ``max_inputs`` operands are the most that a region may have."""
+
+    name = "rlx-mark-elementwise-regions"
+    produces: ClassVar = (ElementwiseRegionOp,)
+    numerics: ClassVar = Numerics.EXACT
+
+    max_steps: int = 32
+    max_inputs: int = 16
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for block in list(op.walk_blocks()):
+            for region in self._plan(block).regions:
+                if len(region.members) > 1:
+                    _emit(region)
+
+    def misses(self, module: ModuleOp) -> list[Miss]:
+        return [miss for block in module.walk_blocks() for miss in reversed(self._plan(block).misses)]
+
+    def _plan(self, block: Block) -> _Plan:
+        # A region may share an operand with what joins it later, so that only at the end are there few enough.
+        plan = self._sweep(block, strict=False)
+        if all(len(region.inputs) <= self.max_inputs or len(region.members) == 1 for region in plan.regions):
+            return plan
+        return self._sweep(block, strict=True)
+
+    def _sweep(self, block: Block, *, strict: bool) -> _Plan:
+        """Assign operations to regions, from the last to the first; ``strict``: observe max_inputs at each step."""
+        plan = _Plan([], [])
+        region_of: dict[Operation, _Region] = {}
+        for op in reversed(block.ops):
+            if not isinstance(op, ElementwiseOp) or not isinstance(op.results[0].type, TensorType):
+                continue
+            if (unfit := fusable(op)) is not None:
+                plan.misses.append(unfit)
+                continue
+            region = self._join(op, region_of, strict)
+            if isinstance(region, _Region):
+                region.absorb(op)
+            else:
+                if region is not None:
+                    plan.misses.append(region)
+                region = _Region(op)
+                plan.regions.append(region)
+            region_of[op] = region
+        return plan
+
+    def _join(self, op: ElementwiseOp, region_of: dict[Operation, _Region], strict: bool) -> _Region | Miss | None:
+        """The region that ``op`` joins; why it joins none; or None when no region uses it."""
+        users = [use.operation for use in op.results[0].uses]
+        member = next((user for user in users if user in region_of), None)
+        if member is None:
+            return None
+        region = region_of[member]
+        if outside := [user for user in users if region_of.get(user) is not region]:
+            return _used_outside(op, outside)
+        if first := next((user for user in users if _takes_contraction(user)), None):
+            detail = f"its user {first.name} takes a contraction's result, and starts a region there"
+            return Miss(Reason.AFTER_CONTRACTION, op, detail, "compute it behind the contraction")
+        own, tail = shape_of(op.results[0]), shape_of(region.members[0].results[0])
+        if own != tail:
+            detail = f"it has the shape {show(own)}, the region {show(tail)}: elements would be computed several times"
+            return Miss(Reason.SHAPES_DIFFER, op, detail, "nothing to do: a region of its own is less work")
+        if len(region.members) >= self.max_steps:
+            return Miss(Reason.STEP_LIMIT, op, f"the region has {self.max_steps} steps", "raise max-steps")
+        if strict and region.inputs_with(op) > self.max_inputs:
+            return Miss(Reason.INPUT_LIMIT, op, f"more than {self.max_inputs} operands", "raise max-inputs")
+        return region
+
+
+def _used_outside(op: ElementwiseOp, outside: list[Operation]) -> Miss:
+    names = ", ".join(sorted(user.name for user in outside))
+    if any(isinstance(user, ReturnOp) for user in outside):
+        return Miss(Reason.RETURNED, op, "it is also a result of the function", "do not return it")
+    if any(user.parent is not op.parent for user in outside):
+        return Miss(Reason.OTHER_BLOCK, op, f"it is also used in another block, by {names}", "move them into one block")
+    return Miss(Reason.MORE_THAN_ONE_USE, op, f"it is also used outside the region, by {names}", "compute it twice")
+
+
+def _takes_contraction(op: Operation) -> bool:
+    return any(isinstance(operand.owner, CONTRACTIONS) for operand in op.operands)
+
+
+def _emit(region: _Region) -> None:
+    """Replace the operations by a region at the last of them."""
+    *inner, tail = reversed(region.members)
+    members = [*inner, tail]
+    own = {member.results[0] for member in members}
+    inputs = list(dict.fromkeys(operand for member in members for operand in member.operands if operand not in own))
+    body = ElementwiseRegionOp.empty_body([element_of(value) for value in inputs])
+    scalars: dict[SSAValue, SSAValue] = {}
+    for value, argument in zip(inputs, body.block.args, strict=True):
+        argument.name_hint = value.name_hint
+        scalars[value] = argument
+    for member in members:
+        step = with_operands(member, [scalars[operand] for operand in member.operands])
+        body.block.add_op(step)
+        scalars[member.results[0]] = step.results[0]
+    body.block.add_op(YieldOp(scalars[tail.results[0]]))
+    fused = ElementwiseRegionOp(inputs, body, result_type=tail.results[0].type)
+    fused.location = fused_location([member.location for member in members])
+    Rewriter.replace_op(tail, fused)
+    for member in reversed(inner):
+        Rewriter.erase_op(member)
