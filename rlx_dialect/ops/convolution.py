@@ -1,0 +1,371 @@
+"""Convolution, pooling and resizing of [N, C, spatial…] tensors with one, two or three spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
+
+from rlx_dialect import shapes
+from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, ReduceKind, ReduceKindAttr
+from rlx_dialect.base import RlxOp, rank_of, shape_of
+from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
+from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
+from rlx_dialect.ops.reduction import REDUCTIONS, check_reducible, highest, lowest
+from rlx_dialect.ops.shape import INTS, ReshapeOp
+from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
+from rlx_dialect.xdsl_compat import Builder
+
+Value = SSAValue | Operation
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window slides over the spatial axes: one entry an axis."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    """(before, after)."""
+    dilation: tuple[int, ...]
+
+    @property
+    def span(self) -> tuple[int, ...]:
+        """The extent from the first to the last position of the window."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    def output(self, extents: Sequence[int]) -> Shape:
+        """Spatial extents of the result for those of the operand; raises ShapeError where the window does not fit."""
+        return tuple(
+            shapes.window(extent, kernel, stride, *pair, dilation)
+            for extent, kernel, stride, pair, dilation in zip(
+                extents, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+
+    def views(self, x: Array, fill: Any) -> Array:
+        """[N, C, output…, kernel…]: what each position of the window covers; ``fill`` where that is padding."""
+        spatial = tuple(range(2, x.ndim))
+        padded = np.pad(x, [(0, 0), (0, 0), *self.padding], constant_values=fill)
+        views = np.lib.stride_tricks.sliding_window_view(padded, self.span, spatial)
+        steps = (*self.stride, *self.dilation)
+        return views[(slice(None), slice(None), *(slice(None, None, s) for s in steps))]
+
+
+def _unless_all(values: Sequence[int] | None, default: int) -> Sequence[int] | None:
+    return None if values is None or all(v == default for v in values) else values
+
+
+def _window_properties(
+    input: Value, stride: Sequence[int] | None, padding: Sequence[int] | None, dilation: Sequence[int] | None
+) -> dict[str, object]:
+    """The properties with defaults left out and symmetric padding written once, so that one window is one text."""
+    rank = rank_of(SSAValue.get(input)) - 2
+    padding = _unless_all(padding, 0)
+    if padding is not None and len(padding) == 2 * rank and list(padding[:rank]) == list(padding[rank:]):
+        padding = padding[:rank]
+    return {"stride": _unless_all(stride, 1), "padding": padding, "dilation": _unless_all(dilation, 1)}
+
+
+class WindowOp(RlxOp):
+    """Base: a window slides over the spatial axes of operand 0, [N, C, spatial…].
+
+    ``kernel_size``, ``stride`` (by default 1) and ``dilation`` (by default 1) list one number a spatial axis;
+    ``padding`` (by default 0) one, before and after alike, or two: all befores, then all afters.
+    """
+
+    kernel_size = prop_def(INTS)
+    stride = opt_prop_def(INTS)
+    padding = opt_prop_def(INTS)
+    dilation = opt_prop_def(INTS)
+
+    @property
+    def spatial_rank(self) -> int:
+        """Number of spatial axes, 1 to 3; raises ShapeError."""
+        shape = self.shape(0)
+        if not 3 <= len(shape) <= 5:
+            raise ShapeError(f"{self.operand_name(0)} must have rank 3, 4 or 5, got {show(shape)}")
+        return len(shape) - 2
+
+    @property
+    def window(self) -> Window:
+        """The window with defaults filled in; raises ShapeError for numbers that are too few, too many or too small."""
+        rank = self.spatial_rank
+        lists: dict[str, tuple[int, ...]] = {}
+        for name, attribute in (
+            ("kernel_size", self.kernel_size),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+        ):
+            values = (1,) * rank if attribute is None else tuple(attribute.get_values())
+            if len(values) != rank or min(values) < 1:
+                raise ShapeError(f"{name} {list(values)} must list {rank} positive numbers")
+            lists[name] = values
+        padding = [0] * rank if self.padding is None else self.padding.get_values()
+        if any(p < 0 for p in padding):
+            raise ShapeError(f"padding {list(padding)} must not be negative")
+        pairs = tuple(shapes.paddings(padding, rank))
+        return Window(lists["kernel_size"], lists["stride"], pairs, lists["dilation"])
+
+
+class ConvolutionOp(WindowOp):
+    """Base: operand 0 [N, Ci, spatial…] and operand 1, the weight [Co, Ci/groups, kernel…]."""
+
+    groups = prop_def(IntegerAttr[I64], default_value=IntegerAttr(1, i64))
+
+    def output_shape(self) -> Shape:
+        """[N, Co, spatial…] of the result; raises ShapeError."""
+        input, weight, groups = self.shape(0), self.shape(1), self.groups.value.data
+        window, channels = self.window, input[1]
+        if groups < 1:
+            raise ShapeError(f"groups must be positive, got {groups}")
+        if channels != DYNAMIC and channels % groups:
+            raise ShapeError(f"operand 'input' must have a multiple of {groups} channels, got {show(input)}")
+        wanted = (DYNAMIC, DYNAMIC if channels == DYNAMIC else channels // groups, *window.kernel)
+        if not shapes.compatible(weight, wanted):
+            raise ShapeError(f"operand 'weight' must have shape {show(wanted)}, got {show(weight)}")
+        if weight[0] != DYNAMIC and weight[0] % groups:
+            raise ShapeError(f"operand 'weight' must have a multiple of {groups} result channels, got {show(weight)}")
+        return (input[0], weight[0], *window.output(input[2:]))
+
+    def convolved(self, x: Array, weight: Array) -> Array:
+        groups, rank = self.groups.value.data, x.ndim - 2
+        views = np.moveaxis(self.window.views(x, 0), 1, 1 + rank)  # [N, output…, Ci, kernel…]
+        batch, *extents = views.shape[: 1 + rank]
+        rows = views.reshape(batch * shapes.product(extents), groups, -1).swapaxes(0, 1)
+        columns = weight.reshape(groups, weight.shape[0] // groups, -1).swapaxes(1, 2)
+        product = np.matmul(rows, columns).swapaxes(0, 1)  # [N·output, groups, Co/groups]
+        return np.moveaxis(product.reshape(batch, *extents, weight.shape[0]), -1, 1)
+
+    def check_elements(self) -> None:
+        """One element type for all operands."""
+        for index in range(1, len(self.operands)):
+            if self.element(index) != self.element(0):
+                self.fail(
+                    f"{self.operand_name(index)} must have element type {self.element(0)} like operand 'input', "
+                    f"got {self.element(index)}"
+                )
+
+
+@irdl_op_definition
+class ConvOp(ConvolutionOp):
+    """Cross-correlation of input [N, Ci, spatial…] with weight [Co, Ci/groups, kernel…], floats or integers.
+
+    result[n, o, p…] = Σ over c and k… of padded[n, c, p·stride + k·dilation…] · weight[o, c, k…], where c are the
+    channels of o's group. Integer sums wrap around.
+    """
+
+    name = "rlx.conv"
+    input = operand_def()
+    weight = operand_def()
+    result = result_def()
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: int = 1,
+        kernel_size: Sequence[int] | None = None,
+        result_type: Attribute | None = None,
+    ):
+        """``kernel_size`` is needed only where the weight's extents are dynamic."""
+        kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
+        properties = {"kernel_size": kernel_size, "groups": groups}
+        super().__init__(
+            [input, weight],
+            properties | _window_properties(input, stride, padding, dilation),
+            result_types=[result_type],
+        )
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, self.output_shape()),)
+
+    def check(self) -> None:
+        self.check_elements()
+        element = self.element(0)
+        if not is_float(element) and (not is_integer(element) or is_bool(element)):
+            self.fail(f"operand 'input' must have a float or integer element type, got {element}")
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        return (self.convolved(*args),)
+
+
+@irdl_op_definition
+class FusedConvBiasActOp(ConvolutionOp):
+    """activation(conv(input, weight) + bias [+ residual]), for floats; see :class:`ConvOp`.
+
+    bias is [Co]; residual has the shape of the result and is added before the activation. Without a kind there is
+    no activation.
+    """
+
+    name = "rlx.fused_conv_bias_act"
+    KEYWORD: ClassVar = "activation"
+    input = operand_def()
+    weight = operand_def()
+    bias = operand_def()
+    residual = opt_operand_def()
+    activation = opt_prop_def(ActivationKindAttr)
+    result = result_def()
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        bias: Value,
+        residual: Value | None = None,
+        *,
+        activation: ActivationKind | str | None = None,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: int = 1,
+        kernel_size: Sequence[int] | None = None,
+        result_type: Attribute | None = None,
+    ):
+        """``kernel_size`` is needed only where the weight's extents are dynamic."""
+        kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
+        properties = {"activation": activation, "kernel_size": kernel_size, "groups": groups}
+        super().__init__(
+            [input, weight, bias, *([] if residual is None else [residual])],
+            properties | _window_properties(input, stride, padding, dilation),
+            result_types=[result_type],
+        )
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, self.output_shape()),)
+
+    def check(self) -> None:
+        if not is_float(self.element(0)):
+            self.fail(f"operand 'input' must have a float element type, got {self.element(0)}")
+        self.check_elements()
+        output = self.output_shape()
+        wanted = {2: output[1:2], 3: output}
+        for index in range(2, len(self.operands)):
+            if not shapes.compatible(self.shape(index), wanted[index]):
+                self.fail(
+                    f"{self.operand_name(index)} must have shape {show(wanted[index])}, got {show(self.shape(index))}"
+                )
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, weight, bias, *residual = args
+        value = self.convolved(x, weight) + bias.reshape(-1, *[1] * (x.ndim - 2))
+        if residual:
+            value = value + residual[0]
+        return (value if self.activation is None else ACTIVATIONS[self.activation.data](value),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        window_names = ("kernel_size", "stride", "padding", "dilation", "groups")
+        conv = ConvOp.create(
+            operands=[self.input, self.weight],
+            result_types=[self.like(0, self.output_shape())],
+            properties={name: self.properties[name] for name in window_names if name in self.properties},
+        )
+        ones = [1] * self.spatial_rank
+        bias = b.insert(ReshapeOp(self.bias, [self.shape(2)[0], *ones])).result
+        value = b.insert(BinaryOp("add", b.insert(conv).result, bias)).result
+        if self.residual is not None:
+            value = b.insert(BinaryOp("add", value, self.residual)).result
+        if self.activation is not None:
+            value = b.insert(ActivationOp(self.activation.data, value)).result
+        return self.as_results(value)
+
+
+@irdl_op_definition
+class PoolOp(WindowOp):
+    """``kind`` of the elements under each position of the window, per channel; element types as for ``rlx.reduce``.
+
+    Padding is skipped, so every position must cover an element; ``mean`` divides by the number of elements, or
+    with ``count_include_pad`` by the size of the window. A result extent that is rounded up (ceil_mode elsewhere)
+    is a larger padding after.
+    """
+
+    name = "rlx.pool"
+    KEYWORD: ClassVar = "kind"
+    input = operand_def()
+    kind = prop_def(ReduceKindAttr)
+    count_include_pad = opt_prop_def(UnitAttr)
+    result = result_def()
+
+    def __init__(
+        self,
+        kind: ReduceKind | str,
+        input: Value,
+        kernel_size: Sequence[int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        count_include_pad: bool = False,
+        result_type: Attribute | None = None,
+    ):
+        """Without ``stride`` the window moves by 1."""
+        properties = {"kind": kind, "kernel_size": kernel_size, "count_include_pad": count_include_pad}
+        super().__init__(
+            [input], properties | _window_properties(input, stride, padding, dilation), result_types=[result_type]
+        )
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        shape = self.shape(0)
+        return (self.like(0, (*shape[:2], *self.window.output(shape[2:]))),)
+
+    def check(self) -> None:
+        check_reducible(self, self.kind.data)
+        if self.count_include_pad is not None and self.kind.data is not ReduceKind.MEAN:
+            self.fail(f"count_include_pad is for mean, not for {self.kind.data}")
+        window, extents = self.window, self.shape(0)[2:]
+        for axis, (extent, output) in enumerate(zip(extents, window.output(extents), strict=True)):
+            before, after = window.padding[axis]
+            last = 0 if extent == DYNAMIC else (output - 1) * window.stride[axis]
+            if before >= window.span[axis] or (extent != DYNAMIC and last >= extent + before):
+                self.fail(f"padding {before}+{after} of spatial axis {axis}: a window would cover padding only")
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        (x,), kind, window = args, self.kind.data, self.window
+        fill = {
+            ReduceKind.SUM: 0,
+            ReduceKind.MEAN: 0,
+            ReduceKind.PROD: 1,
+            ReduceKind.MAX: lowest(x.dtype),
+            ReduceKind.MIN: highest(x.dtype),
+        }[kind]
+        views = window.views(x, fill)
+        covered = tuple(range(x.ndim, views.ndim))
+        if kind is not ReduceKind.MEAN:
+            return (REDUCTIONS[kind](views, covered).squeeze(covered),)
+        total = REDUCTIONS[ReduceKind.SUM](views, covered).squeeze(covered)
+        if self.count_include_pad is not None:
+            return (total / x.dtype.type(shapes.product(window.kernel)),)
+        count = window.views(np.ones((1, 1, *x.shape[2:]), x.dtype), 0).sum(covered)
+        return (total / count,)
+
+
+def resize_nearest_2x(x: Array) -> Array:
+    """Each element of an NCHW array four times: twice along H and along W."""
+    return x.repeat(2, axis=2).repeat(2, axis=3)
+
+
+@irdl_op_definition
+class ResizeNearest2xOp(RlxOp):
+    """result[n, c, h, w] = input[n, c, h/2, w/2]: an NCHW tensor of any element type with H and W doubled."""
+
+    name = "rlx.resize_nearest_2x"
+    input = operand_def()
+    result = result_def()
+
+    def __init__(self, input: Value, *, result_type: Attribute | None = None):
+        super().__init__([input], result_types=[result_type])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.like(0, shapes.resize_nearest_2x(self.shape(0))),)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        return (resize_nearest_2x(args[0]),)
