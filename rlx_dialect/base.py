@@ -12,7 +12,7 @@ from xdsl.irdl import IRDLOperation, VarOperandDef, traits_def
 from xdsl.traits import Pure
 
 from rlx_dialect import syntax
-from rlx_dialect.dtypes import Array, compute_dtype, round_to
+from rlx_dialect.dtypes import Array, compute_dtype, is_scalar, round_to
 from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count
 from rlx_dialect.xdsl_compat import (
     Builder,
@@ -94,9 +94,7 @@ class RlxOp(IRDLOperation, HasFolderInterface):
 
     def verify_(self) -> None:
         for index, operand in enumerate(self.operands):
-            if not isinstance(operand.type, TensorType) and not (
-                self.TAKES_SCALARS and not isinstance(operand.type, NoneType)
-            ):
+            if not isinstance(operand.type, TensorType) and not (self.TAKES_SCALARS and is_scalar(operand.type)):
                 wanted = "a ranked tensor or a scalar" if self.TAKES_SCALARS else "a ranked tensor"
                 self.fail(f"{self.operand_name(index)} must be {wanted}, got {operand.type}")
         try:

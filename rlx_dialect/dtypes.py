@@ -51,6 +51,11 @@ def is_complex(element: Attribute) -> bool:
     return isinstance(element, ComplexType)
 
 
+def is_scalar(type: Attribute) -> bool:
+    """Whether ``type`` is that of one number or truth value."""
+    return is_float(type) or is_integer(type) or is_complex(type)
+
+
 def is_unsigned(element: Attribute) -> bool:
     return isinstance(element, IntegerType) and element.signedness.data == Signedness.UNSIGNED
 

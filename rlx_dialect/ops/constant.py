@@ -80,7 +80,8 @@ class ConstantOp(RlxOp):
             printer.print_attr_dict(self.attributes)
         printer.print_string(" ")
         text = str(self.value)
-        if "0x" in text and '"' not in text and isinstance(self.value, DenseIntOrFPElementsAttr):
+        elements = text.partition("> : ")[0]
+        if "0x" in elements and '"' not in elements and isinstance(self.value, DenseIntOrFPElementsAttr):
             # xDSL 0.75 writes some floats in hex inside a dense list (infinities, NaN, large whole numbers) and reads
             # them back as integers; the raw form survives a round trip.
             text = f'dense<"0x{self.value.data.data.hex().upper()}"> : {self.value.type}'
