@@ -62,14 +62,23 @@ def _unless_all(values: Sequence[int] | None, default: int) -> Sequence[int] | N
 
 
 def _window_properties(
-    input: Value, stride: Sequence[int] | None, padding: Sequence[int] | None, dilation: Sequence[int] | None
+    input: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] | None,
+    padding: Sequence[int] | None,
+    dilation: Sequence[int] | None,
 ) -> dict[str, object]:
     """The properties with defaults left out and symmetric padding written once, so that one window is one text."""
     rank = rank_of(SSAValue.get(input)) - 2
     padding = _unless_all(padding, 0)
     if padding is not None and len(padding) == 2 * rank and list(padding[:rank]) == list(padding[rank:]):
         padding = padding[:rank]
-    return {"stride": _unless_all(stride, 1), "padding": padding, "dilation": _unless_all(dilation, 1)}
+    return {
+        "kernel_size": kernel_size,
+        "stride": _unless_all(stride, 1),
+        "padding": padding,
+        "dilation": _unless_all(dilation, 1),
+    }
 
 
 class WindowOp(RlxOp):
@@ -179,12 +188,8 @@ class ConvOp(ConvolutionOp):
     ):
         """``kernel_size`` is needed only where the weight's extents are dynamic."""
         kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
-        properties = {"kernel_size": kernel_size, "groups": groups}
-        super().__init__(
-            [input, weight],
-            properties | _window_properties(input, stride, padding, dilation),
-            result_types=[result_type],
-        )
+        window = _window_properties(input, kernel_size, stride, padding, dilation)
+        super().__init__([input, weight], window | {"groups": groups}, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
         return (self.like(0, self.output_shape()),)
@@ -233,10 +238,10 @@ class FusedConvBiasActOp(ConvolutionOp):
     ):
         """``kernel_size`` is needed only where the weight's extents are dynamic."""
         kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
-        properties = {"activation": activation, "kernel_size": kernel_size, "groups": groups}
+        window = _window_properties(input, kernel_size, stride, padding, dilation)
         super().__init__(
             [input, weight, bias, *([] if residual is None else [residual])],
-            properties | _window_properties(input, stride, padding, dilation),
+            window | {"groups": groups, "activation": activation},
             result_types=[result_type],
         )
 
@@ -263,11 +268,11 @@ class FusedConvBiasActOp(ConvolutionOp):
         return (value if self.activation is None else ACTIVATIONS[self.activation.data](value),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        window_names = ("kernel_size", "stride", "padding", "dilation", "groups")
+        window = ("kernel_size", "stride", "padding", "dilation", "groups")
         conv = ConvOp.create(
             operands=[self.input, self.weight],
             result_types=[self.like(0, self.output_shape())],
-            properties={name: self.properties[name] for name in window_names if name in self.properties},
+            properties={name: self.properties[name] for name in window if name in self.properties},
         )
         ones = [1] * self.spatial_rank
         bias = b.insert(ReshapeOp(self.bias, [self.shape(2)[0], *ones])).result
@@ -308,10 +313,9 @@ class PoolOp(WindowOp):
         result_type: Attribute | None = None,
     ):
         """Without ``stride`` the window moves by 1."""
-        properties = {"kind": kind, "kernel_size": kernel_size, "count_include_pad": count_include_pad}
-        super().__init__(
-            [input], properties | _window_properties(input, stride, padding, dilation), result_types=[result_type]
-        )
+        window = _window_properties(input, kernel_size, stride, padding, dilation)
+        properties = window | {"kind": kind, "count_include_pad": count_include_pad}
+        super().__init__([input], properties, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
         shape = self.shape(0)

@@ -28,6 +28,7 @@ from rlx_dialect import shapes, syntax
 from rlx_dialect.base import RlxOp, apply_op, element_of, shape_of
 from rlx_dialect.dtypes import Array
 from rlx_dialect.ops.constant import scalar
+from rlx_dialect.ops.convolution import ResizeNearest2xOp, resize_nearest_2x
 from rlx_dialect.ops.elementwise import ElementwiseOp, WhereOp
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import ConcatOp
@@ -36,10 +37,6 @@ from rlx_dialect.xdsl_compat import Builder, Parser, Printer, set_result_type
 
 RESIZE_NEAREST_2X = "resize_nearest_2x"
 """The one transformation that a region can start with: dims 2 and 3 of an NCHW tensor doubled."""
-
-
-def _resize(x: Array) -> Array:
-    return x.repeat(2, axis=2).repeat(2, axis=3)
 
 
 @irdl_op_definition
@@ -185,7 +182,7 @@ class ElementwiseRegionOp(RegionOp):
         self.check_body([element_of(o) for o in self.inputs])
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        first = args[0] if self.prologue is None else _resize(args[0])
+        first = args[0] if self.prologue is None else resize_nearest_2x(args[0])
         return (self.run_body(*np.broadcast_arrays(first, *args[1:])),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
@@ -245,7 +242,7 @@ class TransformRegionOp(RlxOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         value = args[0]
         for _ in self.steps:
-            value = _resize(value)
+            value = resize_nearest_2x(value)
         return (value,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
@@ -256,8 +253,6 @@ class TransformRegionOp(RlxOp):
 
 
 def _insert_resize(b: Builder, value: SSAValue) -> SSAValue:
-    from rlx_dialect.ops.convolution import ResizeNearest2xOp
-
     return b.insert(ResizeNearest2xOp(value)).result
 
 
@@ -293,7 +288,7 @@ class BatchElementwiseRegionOp(RegionOp):
         self.check_body([element_of(o) for o in self.inputs[:1]])
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        slices = args if self.prologue is None else [_resize(x) for x in args]
+        slices = args if self.prologue is None else [resize_nearest_2x(x) for x in args]
         return (self.run_body(np.concatenate(slices, axis=0)),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
