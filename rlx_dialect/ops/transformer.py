@@ -17,6 +17,7 @@ from rlx_dialect.ops.attention import AttentionOp, RopeOp, check_rope_table
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.contraction import MatMulOp, Value
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.normalization import LayerNormOp
 from rlx_dialect.ops.shape import NarrowOp
 from rlx_dialect.shapes import DYNAMIC, Shape
 from rlx_dialect.xdsl_compat import Builder
@@ -289,8 +290,6 @@ class FusedTransformerLayerOp(TransformerOp):
         beta: SSAValue | None,
         eps: FloatAttr[Float64Type],
     ) -> SSAValue:
-        from rlx_dialect.ops.normalization import LayerNormOp
-
         total = b.insert(BinaryOp("add", x, residual)).result
         if beta is None:
             beta = b.insert(ConstantOp.of(0.0, TensorType(element_of(gamma), shape_of(gamma)))).result

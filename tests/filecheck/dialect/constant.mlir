@@ -111,8 +111,8 @@ func.func @hex() {
 
 // CHECK-LABEL: func.func @resource(
 // GENERIC-LABEL: sym_name = "resource"
-// CHECK-NEXT: %0 = rlx.constant dense_resource<w> : tensor<300x2xf32>
-// GENERIC-NEXT: %0 = "rlx.constant"() <{value = dense_resource<w> : tensor<300x2xf32>}> : () -> tensor<300x2xf32>
+// CHECK-NEXT: %0 = rlx.constant dense_resource<w{{(_[0-9]+)?}}> : tensor<300x2xf32>
+// GENERIC-NEXT: %0 = "rlx.constant"() <{value = dense_resource<w{{(_[0-9]+)?}}> : tensor<300x2xf32>}> : () -> tensor<300x2xf32>
 func.func @resource() {
   %0 = rlx.constant dense_resource<w> : tensor<300x2xf32>
   func.return
