@@ -1,4 +1,4 @@
-"""Shape rules on plain tuples of ints; a dynamic extent is ``DYNAMIC`` (-1, as in MLIR's textual ``?``).
+"""Shape rules on plain tuples of ints; a dynamic extent, MLIR's textual ``?``, is ``DYNAMIC``.
 
 Every rule raises :class:`ShapeError` with what was expected and what was found. An extent that is only
 known at run time is compatible with anything; where a static extent meets a dynamic one, the static one
@@ -137,7 +137,10 @@ def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Shape:
         raise ShapeError(f"new_shape {list(new_shape)} may hold one -1 and no other negative extent")
     known = product(d for d in new_shape if d != -1)
     if not is_static(shape):
-        return tuple(new_shape)
+        part = product(d for d in shape if d != DYNAMIC)
+        if -1 not in new_shape and (known % part if part else known):
+            raise ShapeError(f"{show(shape)} cannot have the {known} elements of new_shape {list(new_shape)}")
+        return tuple(DYNAMIC if d == -1 else d for d in new_shape)
     total = product(shape)
     if -1 not in new_shape:
         if known != total:

@@ -43,6 +43,10 @@ def front_axis(axis: int, value: Value) -> int:
     return from_front([axis], rank_of(SSAValue.get(value)))[0]
 
 
+def _with_minus_one(shape: Sequence[int]) -> list[int]:
+    return [-1 if d == DYNAMIC else d for d in shape]
+
+
 @irdl_op_definition
 class ReshapeOp(RlxOp, HasCanonicalizationPatternsInterface):
     """The same elements in row-major order with the extents ``new_shape``; one of them may be -1: what is left."""
@@ -53,7 +57,8 @@ class ReshapeOp(RlxOp, HasCanonicalizationPatternsInterface):
     result = result_def()
 
     def __init__(self, input: Value, new_shape: Sequence[int], *, result_type: Attribute | None = None):
-        super().__init__([input], {"new_shape": new_shape}, result_types=[result_type])
+        """An extent of ``new_shape`` that is DYNAMIC is written as -1."""
+        super().__init__([input], {"new_shape": _with_minus_one(new_shape)}, result_types=[result_type])
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -230,7 +235,8 @@ class ExpandOp(RlxOp):
     result = result_def()
 
     def __init__(self, input: Value, shape: Sequence[int], *, result_type: Attribute | None = None):
-        super().__init__([input], {"shape": shape}, result_types=[result_type])
+        """An extent of ``shape`` that is DYNAMIC is written as -1."""
+        super().__init__([input], {"shape": _with_minus_one(shape)}, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
         return (self.like(0, shapes.expand(self.shape(0), self.target.get_values())),)
