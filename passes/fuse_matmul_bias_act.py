@@ -48,7 +48,7 @@ class BiasMatch(Match):
 class FuseBias(FusionPattern[MatMulOp, BiasMatch]):
     """matmul → add of a vector."""
 
-    root: ClassVar = MatMulOp
+    root = MatMulOp
 
     def check(self, op: MatMulOp, /) -> BiasMatch | Miss | None:
         if not is_used(op.result):
@@ -105,7 +105,7 @@ class EpilogueMatch(Match):
 class FuseEpilogue(FusionPattern[ActivationOp, EpilogueMatch]):
     """matmul with bias → activation of one of the ``kinds``."""
 
-    root: ClassVar = ActivationOp
+    root = ActivationOp
 
     def __init__(self, kinds: Collection[ActivationKind]):
         self.kinds = kinds

@@ -38,6 +38,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.ops.contraction import ContractionOp
+from rlx_dialect.ops.convolution import ConvolutionOp
 from rlx_dialect.ops.elementwise import (
     NOT_REGION_FUSABLE_ACTIVATIONS,
     NOT_REGION_FUSABLE_BINARIES,
@@ -54,7 +55,7 @@ from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reaso
 from rlx_dialect.shapes import show
 from rlx_dialect.xdsl_compat import Context, Rewriter
 
-CONTRACTIONS = (ContractionOp,)
+CONTRACTIONS = (ContractionOp, ConvolutionOp)
 """What a region may become the epilogue of."""
 
 

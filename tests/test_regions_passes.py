@@ -328,6 +328,19 @@ def test_a_contractions_result_starts_a_region():
     assert reasons(module) == [Reason.AFTER_CONTRACTION]
 
 
+def test_a_convolutions_result_starts_a_region():
+    c = "tensor<1x4x8x8xf32>"
+    module = of(
+        unary("a", "exp", "y", c),
+        f"%m = rlx.conv %x, %w {{kernel_size = [3, 3], padding = [1, 1]}} : ({c}, tensor<4x4x3x3xf32>) -> {c}",
+        binary("b", "add", "a", "m", c, c, c),
+        unary("t", "relu", "b", c),
+        arguments=f"%x: {c}, %y: {c}, %w: tensor<4x4x3x3xf32>",
+        results=c,
+    )
+    assert names(mark(module)) == ["rlx.activation", "rlx.conv", REGION]
+
+
 # Limits.
 
 
@@ -489,6 +502,25 @@ def test_unfusing_a_region_with_broadcast_operands_uses_the_smaller_shapes():
     after = unfuse(module)
     assert names(after) == ["rlx.activation", "rlx.binary"]
     assert "rlx.activation exp %s : tensor<8xf32>" in print_module(after)
+
+
+def resized() -> ModuleOp:
+    small, large = "tensor<1x3x4x5xf32>", "tensor<1x3x8x10xf32>"
+    return parse(
+        f"""func.func @main(%x: {small}, %y: {large}) -> {large} {{
+        %0 = rlx.elementwise_region(%x, %y) {{prologue = "resize_nearest_2x"}} : ({small}, {large}) -> {large} {{
+        ^bb0(%a: f32, %b: f32):
+          %1 = rlx.binary mul %a, %b : (f32, f32) -> f32
+          %2 = rlx.activation tanh %1 : f32
+          rlx.yield %2 : f32
+        }}
+        func.return %0 : {large} }}"""
+    )
+
+
+def test_unfusing_a_region_with_a_prologue():
+    assert names(unfuse(resized())) == ["rlx.resize_nearest_2x", "rlx.binary", "rlx.activation"]
+    assert print_module(unfuse(resized(), keep_prologue=True)) == print_module(resized())
 
 
 def test_unfusing_keeps_locations():

@@ -91,7 +91,7 @@ M = TypeVar("M", bound=Match)
 class FusionPattern(RewritePattern, Generic[R, M]):
     """One pattern of a fusion. ``root`` is the class, or the classes, of the operation that it is checked at."""
 
-    root: ClassVar[type[Operation] | tuple[type[Operation], ...]]
+    root: type[Operation] | tuple[type[Operation], ...]
 
     @abstractmethod
     def check(self, op: R, /) -> M | Miss | None:

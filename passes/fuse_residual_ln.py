@@ -1,0 +1,103 @@
+"""A residual sum and the norm of it become one operation.
+
+Before::
+
+    %0 = rlx.binary add %x, %residual : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+    %1 = rlx.layer_norm %0, %gamma, %beta {eps = 1.0e-5} : …
+
+After::
+
+    %1 = rlx.fused_residual_ln %x, %residual, %gamma, %beta {eps = 1.0e-5} : …
+
+If the sum is used again, as in a pre-norm decoder, or returned, it is the second result of the fused operation::
+
+    %1, %0 = rlx.fused_residual_ln %x, %residual, %gamma, %beta {eps = 1.0e-5} : … -> (…, tensor<2x3x8xf32>)
+
+The fused operation stands where the norm stood, or, if the sum is used between the two, before the first such
+use. Both summands must have the very shape of the sum. Numerics: ``wider``, because the norm sees the sum of f16
+or bf16 before it is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.ir import Operation
+
+from rlx_dialect.attributes import BinaryKind
+from rlx_dialect.base import shape_of
+from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.normalization import AffineNormOp, FusedResidualLnOp, FusedResidualOp
+from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
+from rlx_dialect.passes.matching.values import defining, insertion_anchor
+from rlx_dialect.shapes import is_static, show
+from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
+
+
+@dataclass(frozen=True)
+class ResidualNormMatch(Match):
+    add: BinaryOp
+    norm: AffineNormOp
+    anchor: Operation
+    """The operation before which the fused one goes."""
+    keeps_sum: bool
+
+
+class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
+    """add → the norm that ``fused`` is made of."""
+
+    def __init__(self, fused: type[FusedResidualOp]):
+        self.fused = fused
+        self.root = fused.NORM
+
+    def check(self, op: AffineNormOp, /) -> ResidualNormMatch | Miss | None:
+        add = defining(op.x, BinaryOp)
+        if add is None or add.kind.data is not BinaryKind.ADD:
+            return None
+        if add.parent is not op.parent:
+            detail = f"the sum is computed in another block than {op.name}"
+            return Miss(Reason.OTHER_BLOCK, op, detail, "move both into one block")
+        shapes = [shape_of(value) for value in (add.lhs, add.rhs, add.result, op.result)]
+        if any(shape != shapes[0] for shape in shapes):
+            detail = f"{show(shapes[0])} and {show(shapes[1])} are added, and normalised to {show(shapes[3])}"
+            return Miss(Reason.SHAPES_DIFFER, op, detail, "expand the smaller summand first")
+        if not is_static(shapes[0]):
+            detail = f"the summands {show(shapes[0])} may broadcast each other at run time"
+            return Miss(Reason.DYNAMIC_EXTENT, op, detail, "give the inputs static shapes")
+        if add.result in op.operands[1:]:
+            detail = "the sum is also the norm's gamma or beta"
+            return Miss(Reason.MORE_THAN_ONE_USE, op, detail, "nothing to do: the sum has to be there first")
+        anchor = insertion_anchor(add, op, [add.result], op.operands[1:])
+        return anchor if isinstance(anchor, Miss) else ResidualNormMatch(add, op, anchor, not op.x.has_one_use())
+
+    def rewrite(self, match: ResidualNormMatch, rewriter: PatternRewriter, /) -> None:
+        add, norm = match.add, match.norm
+        rewriter.insertion_point = InsertPoint.before(match.anchor)
+        fused = rewriter.insert(
+            self.fused(
+                add.lhs,
+                add.rhs,
+                norm.gamma,
+                norm.beta,
+                eps=norm.eps.value.data,
+                sum_result=match.keeps_sum,
+                result_type=norm.result.type,
+            )
+        )
+        rewriter.replace(norm, [], [fused.result])
+        if fused.sum is None:
+            rewriter.erase(add)
+        else:
+            rewriter.replace(add, [], [fused.sum])
+
+
+@dataclass(frozen=True)
+class FuseResidualLn(PatternFusionPass):
+    name = "rlx-fuse-residual-ln"
+    produces: ClassVar = (FusedResidualLnOp,)
+    numerics: ClassVar = Numerics.WIDER
+
+    def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
+        return [FuseResidualNorm(FusedResidualLnOp)]

@@ -1,0 +1,318 @@
+"""rlx-fuse-residual-ln: when it fuses, in which form and where, each reason not to, equal values, mutants."""
+
+from __future__ import annotations
+
+import pytest
+from helpers import assert_same_meaning, decomposed, graph, parse
+from mutants import check_mutants
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.ops.normalization import FusedResidualRmsNormOp
+from rlx_dialect.passes.fuse_residual_ln import FuseResidualLn, FuseResidualNorm
+from rlx_dialect.passes.matching.dominance import check_dominance
+from rlx_dialect.passes.matching.driver import apply_patterns
+from rlx_dialect.passes.matching.fusion import Miss, Reason
+from rlx_dialect.xdsl_compat import Context, PatternRewriteWalker, print_module
+
+FUSED = "rlx.fused_residual_ln"
+EXACT = {"rtol": 0.0, "atol": 0.0}
+T = "tensor<2x3x8xf32>"
+V = "tensor<8xf32>"
+ADD = f"%s = rlx.binary add %x, %r : ({T}, {T}) -> {T}"
+NORM = f"%n = rlx.layer_norm %s, %g, %b {{eps = 1.0e-3}} : ({T}, {V}, {V}) -> {T}"
+
+
+def of(*lines: str, returned: str = "%n", extra: str = "") -> ModuleOp:
+    arguments = f"%x: {T}, %r: {T}, %g: {V}, %b: {V}{extra}"
+    return graph("\n".join(lines), arguments, ", ".join([T] * len(returned.split(","))), returned)
+
+
+def fuse(module: ModuleOp) -> ModuleOp:
+    after = module.clone()
+    FuseResidualLn().apply(Context(), after)
+    check_dominance(after)
+    assert_same_meaning(module, after, **EXACT)
+    return after
+
+
+def names(module: ModuleOp) -> list[str]:
+    return [op.name for op in module.walk() if op.name.startswith("rlx.")]
+
+
+def reasons(module: ModuleOp) -> list[Reason]:
+    return [miss.reason for miss in FuseResidualLn().misses(module)]
+
+
+# It fuses.
+
+
+def test_the_sum_is_used_by_the_norm_only():
+    after = fuse(of(ADD, NORM))
+    assert names(after) == [FUSED]
+    assert "%n = rlx.fused_residual_ln %x, %r, %g, %b {eps = 0.001} :" in print_module(after)
+    assert reasons(of(ADD, NORM)) == []
+
+
+def test_the_order_of_x_and_residual_is_kept():
+    after = fuse(of(f"%s = rlx.binary add %r, %x : ({T}, {T}) -> {T}", NORM))
+    assert "rlx.fused_residual_ln %r, %x, %g, %b" in print_module(after)
+
+
+def test_the_sum_is_used_again_after_the_norm():
+    module = of(ADD, NORM, f"%t = rlx.binary mul %n, %s : ({T}, {T}) -> {T}", returned="%t")
+    after = fuse(module)
+    assert names(after) == [FUSED, "rlx.binary"]
+    assert "%n, %s = rlx.fused_residual_ln" in print_module(after)
+
+
+def test_the_sum_is_returned():
+    after = fuse(of(ADD, NORM, returned="%n, %s"))
+    assert names(after) == [FUSED]
+    assert "func.return %n, %s" in print_module(after)
+
+
+def test_the_sum_is_used_between_add_and_norm():
+    module = of(ADD, f"%m = rlx.activation tanh %s : {T}", f"%k = rlx.activation neg %m : {T}", NORM, returned="%n, %k")
+    assert names(fuse(module)) == [FUSED, "rlx.activation", "rlx.activation"]
+
+
+def test_the_sum_is_used_before_and_after_the_norm():
+    module = of(
+        ADD,
+        f"%y = rlx.activation exp %x : {T}",
+        f"%m = rlx.binary sub %s, %y : ({T}, {T}) -> {T}",
+        NORM,
+        f"%t = rlx.binary mul %m, %s : ({T}, {T}) -> {T}",
+        returned="%n, %t",
+    )
+    assert names(fuse(module)) == ["rlx.activation", FUSED, "rlx.binary", "rlx.binary"]
+
+
+def test_the_sum_is_used_in_a_block_between():
+    module = of(ADD, f'"test.op"() ({{ "test.termop"(%s) : ({T}) -> () }}) : () -> ()', NORM)
+    FuseResidualLn().apply(Context(), module)
+    check_dominance(module)
+    assert [op.name for op in module.walk()][2:] == [FUSED, "test.op", "test.termop", "func.return"]
+
+
+def test_gamma_is_defined_between_add_and_norm():
+    module = of(ADD, f"%h = rlx.activation neg %g : {V}", NORM.replace("%g", "%h"))
+    assert names(fuse(module)) == ["rlx.activation", FUSED]
+
+
+def test_gamma_is_defined_before_an_early_use_of_the_sum():
+    module = of(
+        ADD,
+        f"%h = rlx.activation neg %g : {V}",
+        f"%m = rlx.activation tanh %s : {T}",
+        NORM.replace("%g", "%h"),
+        returned="%n, %m",
+    )
+    assert names(fuse(module)) == ["rlx.activation", FUSED, "rlx.activation"]
+
+
+def test_a_value_added_to_itself():
+    assert names(fuse(of(f"%s = rlx.binary add %x, %x : ({T}, {T}) -> {T}", NORM))) == [FUSED]
+
+
+def test_two_norms_of_one_sum():
+    """The first takes the sum in, the second reads it."""
+    module = of(ADD, NORM, NORM.replace("%n", "%m").replace("1.0e-3", "1.0e-2"), returned="%n, %m")
+    assert names(fuse(module)) == [FUSED, "rlx.layer_norm"]
+
+
+def test_a_chain_of_residual_blocks():
+    lines = []
+    for i in range(4):
+        lines.append(
+            f"%s{i} = rlx.binary add %{f's{i - 1}' if i else 'x'}, %{f'm{i - 1}' if i else 'r'} : ({T}, {T}) -> {T}"
+        )
+        lines.append(f"%n{i} = rlx.layer_norm %s{i}, %g, %b {{eps = 1.0e-5}} : ({T}, {V}, {V}) -> {T}")
+        lines.append(f"%m{i} = rlx.activation gelu %n{i} : {T}")
+    after = fuse(of(*lines, returned="%m3"))
+    assert names(after) == [FUSED, "rlx.activation"] * 4
+    assert print_module(after).count("%s") == 6
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f64"])
+def test_other_element_types(element: str):
+    text = print_module(of(ADD, NORM, returned="%n, %s")).replace("f32", element)
+    module = parse(text)
+    after = module.clone()
+    FuseResidualLn().apply(Context(), after)
+    assert names(after) == [FUSED]
+    # Wider: the norm sees a sum that is not rounded.
+    tolerance = {"f16": 1e-2, "bf16": 1e-1}.get(element, 0.0)
+    assert_same_meaning(module, after, rtol=tolerance, atol=tolerance)
+
+
+def test_one_dimension_and_square():
+    v = graph(
+        f"%s = rlx.binary add %x, %r : ({V}, {V}) -> {V}\n"
+        f"%n = rlx.layer_norm %s, %x, %r {{eps = 1.0e-3}} : ({V}, {V}, {V}) -> {V}",
+        f"%x: {V}, %r: {V}",
+        V,
+        "%n",
+    )
+    assert names(fuse(v)) == [FUSED]
+
+
+def test_another_norm_is_the_same_pattern():
+    module = of(ADD, NORM.replace("layer_norm", "rms_norm"), returned="%n, %s")
+    after = module.clone()
+    assert apply_patterns(after, [FuseResidualNorm(FusedResidualRmsNormOp)])
+    assert names(after) == ["rlx.fused_residual_rms_norm"]
+    assert_same_meaning(module, after, **EXACT)
+    assert names(fuse(module)) == names(module)
+
+
+def test_it_runs_under_xdsls_walker():
+    module = of(ADD, NORM)
+    (pattern,) = FuseResidualLn().patterns()
+    assert PatternRewriteWalker(pattern).rewrite_module(module)
+    assert names(module) == [FUSED]
+
+
+# It declines.
+
+
+@pytest.mark.parametrize(
+    ("x", "r"), [("8", "2x3x8"), ("2x3x8", "8"), ("2x1x8", "2x3x8"), ("2x3x8", "3x8"), ("2x3x1", "2x3x8")]
+)
+def test_the_summands_broadcast(x: str, r: str):
+    module = graph(
+        f"%s = rlx.binary add %x, %r : (tensor<{x}xf32>, tensor<{r}xf32>) -> {T}\n{NORM}",
+        f"%x: tensor<{x}xf32>, %r: tensor<{r}xf32>, %g: {V}, %b: {V}",
+        T,
+        "%n",
+    )
+    assert FUSED not in names(fuse(module))
+    assert reasons(module) == [Reason.SHAPES_DIFFER]
+
+
+def test_both_summands_broadcast():
+    module = graph(
+        f"%s = rlx.binary add %x, %r : (tensor<2x1x8xf32>, tensor<1x3x8xf32>) -> {T}\n{NORM}",
+        f"%x: tensor<2x1x8xf32>, %r: tensor<1x3x8xf32>, %g: {V}, %b: {V}",
+        T,
+        "%n",
+    )
+    assert FUSED not in names(fuse(module))
+    assert reasons(module) == [Reason.SHAPES_DIFFER]
+
+
+def test_unknown_extents_may_broadcast():
+    d = "tensor<?x8xf32>"
+    module = graph(
+        f"%s = rlx.binary add %x, %r : ({d}, {d}) -> {d}\n"
+        f"%n = rlx.layer_norm %s, %g, %b {{eps = 1.0e-3}} : ({d}, {V}, {V}) -> {d}",
+        f"%x: {d}, %r: {d}, %g: {V}, %b: {V}",
+        d,
+        "%n",
+    )
+    assert FUSED not in names(fuse(module))
+    assert reasons(module) == [Reason.DYNAMIC_EXTENT]
+
+
+def test_gamma_is_defined_after_an_early_use_of_the_sum():
+    module = of(
+        ADD,
+        f"%m = rlx.activation tanh %s : {T}",
+        f"%h = rlx.activation neg %g : {V}",
+        NORM.replace("%g", "%h"),
+        returned="%n, %m",
+    )
+    assert FUSED not in names(fuse(module))
+    (miss,) = FuseResidualLn().misses(module)
+    assert miss.reason is Reason.DEFINED_TOO_LATE
+    assert miss.detail == "%h is defined after rlx.activation, which uses an intermediate value"
+
+
+def vectors(*lines: str) -> ModuleOp:
+    return graph("\n".join([f"%s = rlx.binary add %x, %r : ({V}, {V}) -> {V}", *lines]), f"%x: {V}, %r: {V}", V, "%n")
+
+
+def test_gamma_or_beta_is_the_sum_or_computed_from_it():
+    for gamma, beta in (("%s", "%x"), ("%x", "%s")):
+        module = vectors(f"%n = rlx.layer_norm %s, {gamma}, {beta} {{eps = 1.0e-3}} : ({V}, {V}, {V}) -> {V}")
+        assert FUSED not in names(fuse(module))
+        assert reasons(module) == [Reason.MORE_THAN_ONE_USE]
+    module = vectors(
+        f"%h = rlx.activation neg %s : {V}",
+        f"%n = rlx.layer_norm %s, %h, %x {{eps = 1.0e-3}} : ({V}, {V}, {V}) -> {V}",
+    )
+    assert FUSED not in names(fuse(module))
+    assert reasons(module) == [Reason.DEFINED_TOO_LATE]
+
+
+def test_the_sum_is_computed_outside_of_the_norms_block():
+    module = of(ADD, f'"test.op"() ({{ {NORM}\n"test.termop"(%n) : ({T}) -> () }}) : () -> ()', returned="%x")
+    assert reasons(module) == [Reason.OTHER_BLOCK]
+    FuseResidualLn().apply(Context(), module)
+    assert FUSED not in names(module)
+
+
+def test_a_norm_that_flattens_its_result():
+    flat = "tensor<6x8xf32>"
+    module = graph(
+        f"{ADD}\n%n = rlx.rms_norm %s, %g, %b {{eps = 1.0e-3}} : ({T}, {V}, {V}) -> {flat}",
+        f"%x: {T}, %r: {T}, %g: {V}, %b: {V}",
+        flat,
+        "%n",
+    )
+    pattern = FuseResidualNorm(FusedResidualRmsNormOp)
+    found = [pattern.check(op) for op in module.walk() if isinstance(op, pattern.root)]
+    assert [miss.reason for miss in found if isinstance(miss, Miss)] == [Reason.SHAPES_DIFFER]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [NORM.replace("%s", "%x")],
+        [ADD.replace("add", "sub"), NORM],
+        [f"%s = rlx.activation tanh %x : {T}", NORM],
+        [ADD, NORM.replace("layer_norm", "rms_norm")],
+    ],
+    ids=["argument", "difference", "activation", "another norm"],
+)
+def test_what_is_no_candidate(lines: list[str]):
+    assert FUSED not in names(fuse(of(*lines)))
+    assert reasons(of(*lines)) == []
+
+
+# Its meaning, and mutants.
+
+
+@pytest.mark.parametrize("returned", ["%n", "%n, %s"])
+def test_decomposition_is_the_meaning(returned: str):
+    module = of(ADD, NORM, returned=returned)
+    after = fuse(module)
+    assert_same_meaning(after, decomposed(after, FUSED), **EXACT)
+    assert names(decomposed(after, FUSED)) == names(module)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        of(ADD, NORM),
+        of(ADD, f"%m = rlx.activation tanh %s : {T}", NORM, returned="%n, %m"),
+        graph(
+            "%s = rlx.binary add %x, %r : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n%n = rlx.layer_norm "
+            f"%s, %g, %b {{eps = 1.0e-3}} : (tensor<8x8xf32>, {V}, {V}) -> tensor<8x8xf32>",
+            f"%x: tensor<8x8xf32>, %r: tensor<8x8xf32>, %g: {V}, %b: {V}",
+            "tensor<8x8xf32>",
+            "%n",
+        ),
+        vectors(f"%n = rlx.layer_norm %s, %x, %r {{eps = 1.0e-3}} : ({V}, {V}, {V}) -> {V}"),
+    ],
+    ids=["2x3x8", "early use", "square", "vectors"],
+)
+def test_mutants(module: ModuleOp):
+    counts = check_mutants(module, FuseResidualLn(), fused=FUSED, **EXACT)
+    assert counts["original"] == 1
+    for name in ("commuted 0 1 of binary#0", "second use, early, of binary#0.0", "returned: binary#0.0"):
+        assert counts[name] == 1
+    for name, count in counts.items():
+        if "on operand 0 of layer_norm" in name or "dynamic" in name:
+            assert count == 0 or "argument 2" in name or "argument 3" in name, name
+    assert len(counts) > 30
