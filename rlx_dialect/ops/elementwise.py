@@ -54,7 +54,8 @@ def _softplus(x: Array) -> Array:
 
 
 def _gelu_approx(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    # 0.5·(1 + tanh u) is sigmoid(2u), without the cancellation for negative u.
+    return x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
 ACTIVATIONS: Mapping[ActivationKind, Callable[[Array], Array]] = {
