@@ -19,6 +19,7 @@ from typing import IO, NoReturn
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from rlx_dialect.passes.matching.dominance import DominanceError, check_dominance
 from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
 from rlx_dialect.pipelines.source import parse_located
 from rlx_dialect.xdsl_compat import (
@@ -109,8 +110,10 @@ class RlxOpt(xDSLOptMain):
             return
         try:
             prog.verify()
+            check_dominance(prog)
         except (DiagnosticException, ValueError) as error:
-            raise OptError(message(self.get_input_name(), f"{when}{error}", _invalid_operation(prog))) from error
+            op = error.op if isinstance(error, DominanceError) else _invalid_operation(prog)
+            raise OptError(message(self.get_input_name(), f"{when}{error}", op)) from error
 
     def _pass_failed(self, failed: ModulePass, prog: ModuleOp, error: Exception) -> NoReturn:
         if isinstance(error, OptError):

@@ -142,10 +142,14 @@ def targets_table() -> str:
     rows = [["", *(t.name for t in targets)]]
     rows += [[name, *("x" if name in {op.name for op in t.claims} else "–" for t in targets)] for name in operations]
     rows += [["limits", *(str(t.limits) for t in targets)]]
-    rows += [[f"gate {field}", *(f"{getattr(t.gate, field):,}" for t in targets)] for field in gate_fields]
-    rows += [["unfuses regions", *("yes" if t.unfuses_regions else "no" for t in targets)]]
+    rows += [[f"gate {field}", *(_cell(getattr(t.gate, field)) for t in targets)] for field in gate_fields]
+    rows += [["unfuses regions", *(_cell(t.unfuses_regions) for t in targets)]]
     rows += [["lowering", *(t.lowering for t in targets)]]
     return table(rows)
+
+
+def _cell(value: bool | float) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}"
 
 
 if __name__ == "__main__":

@@ -297,6 +297,7 @@ def test_tables_can_be_read():
     assert any(line.startswith("rlx-dce") and line.endswith("always") for line in selection_table(CUDA).splitlines())
     rows = {line.split("  ")[0]: line.split() for line in targets_table().splitlines()}
     assert rows["rlx.dot_general"][1:] == ["x", "x", "x", "–", "x", "x", "–"]
+    assert rows["gate unified_memory"][2:] == ["yes", "yes", "yes", "no", "no", "no", "no"]
     assert rows["gate dispatch_ns"][2:] == ["50", "500", "500", "3,000", "2,000", "2,000", "3,000"]
 
 
@@ -335,6 +336,13 @@ def test_gate_constants_and_limits():
     assert gates["wgpu"] == gates["tpu"] == (3_000, 30_000, 100, 40, False, 25_000_000, 10_000)
     assert gates["cpu"] == (50, 0, 50, 50, True, 0, 0)
     assert {t.name: t.limits for t in TARGETS.values()} == {n: UNBOUNDED if n == "cpu" else GPU_NATIVE for n in TARGETS}
+
+
+def test_a_new_target_is_one_row():
+    claimed = frozenset(op for op in CUDA.claims if op.name in ("rlx.matmul", "rlx.fused_residual_ln"))
+    mine = Target("mine", claimed, FusionLimits(4, 2), CUDA.gate, "rlx-lower-to-linalg", unfuses_regions=True)
+    assert short(fusion_passes(mine)) == "LCF LDG RLN RNR SIM MBS MT RP BP DEC UG DCE"
+    assert Fuse(mine, NOTHING_SET).pipeline() == pipeline_text(fusion_passes(mine, None, newcomers()))
 
 
 def test_an_unknown_target_lists_the_known_ones():

@@ -17,7 +17,7 @@ func.func @block(%x: tensor<4x8xf32> {rlx.input = "x"}, %w: tensor<8x8xf32> {rlx
   %1 = rlx.binary add %0, %bias : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   %2 = rlx.activation gelu %1 : tensor<4x8xf32>
   %3 = rlx.binary add %2, %x : tensor<4x8xf32>
-  %4 = rlx.layer_norm %3, %g, %b : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %4 = rlx.layer_norm %3, %g, %b {eps = 1.0e-5} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   %5 = rlx.activation sigmoid %4 : tensor<4x8xf32>
   %6 = rlx.binary mul %5, %g : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   func.return %6 : tensor<4x8xf32>
