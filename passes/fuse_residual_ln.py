@@ -27,12 +27,10 @@ from typing import Any, ClassVar
 from xdsl.ir import Operation
 
 from rlx_dialect.attributes import BinaryKind
-from rlx_dialect.base import shape_of
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.normalization import AffineNormOp, FusedResidualLnOp, FusedResidualOp
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
-from rlx_dialect.passes.matching.values import defining, insertion_anchor
-from rlx_dialect.shapes import is_static, show
+from rlx_dialect.passes.matching.values import defining, insertion_anchor, not_one_shape
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 
@@ -59,13 +57,8 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
         if add.parent is not op.parent:
             detail = f"the sum is computed in another block than {op.name}"
             return Miss(Reason.OTHER_BLOCK, op, detail, "move both into one block")
-        shapes = [shape_of(value) for value in (add.lhs, add.rhs, add.result, op.result)]
-        if any(shape != shapes[0] for shape in shapes):
-            detail = f"{show(shapes[0])} and {show(shapes[1])} are added, and normalised to {show(shapes[3])}"
-            return Miss(Reason.SHAPES_DIFFER, op, detail, "expand the smaller summand first")
-        if not is_static(shapes[0]):
-            detail = f"the summands {show(shapes[0])} may broadcast each other at run time"
-            return Miss(Reason.DYNAMIC_EXTENT, op, detail, "give the inputs static shapes")
+        if (miss := not_one_shape([add.lhs, add.rhs, add.result, op.result], op)) is not None:
+            return miss
         if add.result in op.operands[1:]:
             detail = "the sum is also the norm's gamma or beta"
             return Miss(Reason.MORE_THAN_ONE_USE, op, detail, "nothing to do: the sum has to be there first")

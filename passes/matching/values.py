@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from rlx_dialect.base import shape_of
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.passes.matching.fusion import Miss, Reason
-from rlx_dialect.shapes import is_static
+from rlx_dialect.shapes import is_static, show
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -60,10 +60,16 @@ def other_operand(op: BinaryOp, value: SSAValue) -> SSAValue:
     return op.rhs if op.lhs is value else op.lhs
 
 
-def same_static_shape(*values: SSAValue) -> bool:
-    """Whether the shapes are provably one: all extents known and equal. Two unknown extents may differ."""
-    first = shape_of(values[0])
-    return is_static(first) and all(shape_of(value) == first for value in values[1:])
+def not_one_shape(values: Sequence[SSAValue], site: Operation) -> Miss | None:
+    """None if the values provably have one shape, extents that are unknown proving nothing; else why they may not."""
+    shapes = [shape_of(value) for value in values]
+    listed = " and ".join(dict.fromkeys(map(show, shapes)))
+    if any(shape != shapes[0] for shape in shapes):
+        return Miss(Reason.SHAPES_DIFFER, site, f"the shapes {listed} differ", "expand the smaller one first")
+    if not is_static(shapes[0]):
+        detail = f"of several values of shape {listed}, one may broadcast another at run time"
+        return Miss(Reason.DYNAMIC_EXTENT, site, detail, "give the inputs static shapes")
+    return None
 
 
 def insertion_anchor(
