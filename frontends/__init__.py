@@ -1,0 +1,1 @@
+"""Importers: graphs of other frameworks as RLX graphs."""
