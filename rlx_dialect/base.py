@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import IRDLOperation, VarOperandDef, traits_def
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef, traits_def
 from xdsl.traits import Pure
 
 from rlx_dialect import syntax
@@ -86,9 +86,10 @@ class RlxOp(IRDLOperation, HasFolderInterface):
 
     def operand_name(self, index: int) -> str:
         definitions = self.get_irdl_definition().operands
-        if len(definitions) != len(self.operands):  # An absent optional operand, or a variadic one.
+        if len(definitions) > len(self.operands):  # An optional operand is absent.
             definitions = [d for d in definitions if not isinstance(d[1], VarOperandDef)]
-        if len(definitions) != len(self.operands):
+        variadic = any(isinstance(d, VarOperandDef) and not isinstance(d, OptOperandDef) for _, d in definitions)
+        if variadic or len(definitions) != len(self.operands):
             return f"operand #{index}"
         return f"operand '{definitions[index][0]}'"
 
