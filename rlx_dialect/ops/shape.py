@@ -19,7 +19,7 @@ from rlx_dialect.attributes import PadMode, PadModeAttr
 from rlx_dialect.base import RlxOp, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_integer
 from rlx_dialect.shapes import DYNAMIC, ShapeError, from_front, normal_axes, normal_axis, show
-from rlx_dialect.xdsl_compat import HasCanonicalizationPatternsInterface, RewritePattern
+from rlx_dialect.xdsl_compat import HasCanonicalizationPatternsInterface, InterpretationError, RewritePattern
 
 Value = SSAValue | Operation
 
@@ -192,7 +192,10 @@ class SliceOp(AxisOp, HasCanonicalizationPatternsInterface):
         return (self.like(0, (*shape[:axis], length, *shape[axis + 1 :])),)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        return (np.take(args[0], self.positions(), axis=self.axis_index),)
+        (x,), axis, positions = args, self.axis_index, self.positions()
+        if positions and max(positions) >= x.shape[axis]:
+            raise InterpretationError(f"'{self.name}': position {max(positions)} is outside extent {x.shape[axis]}")
+        return (np.take(x, positions, axis),)
 
 
 @irdl_op_definition
