@@ -31,7 +31,7 @@ from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, ClampOp,
 from rlx_dialect.ops.normalization import LayerNormOp, RmsNormOp
 from rlx_dialect.ops.reduction import ReduceOp, SoftmaxOp
 from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, TransposeOp
-from rlx_dialect.shapes import Shape
+from rlx_dialect.shapes import DYNAMIC, Shape
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 
@@ -128,7 +128,8 @@ class GraphBuilder:
         if name in self._names:
             raise ValueError(f"there is an input or parameter named '{name}' already")
         self._names.add(name)
-        value = self._block.insert_arg(TensorType(element, shape), len(self._block.args))
+        extents = [DYNAMIC if extent == -1 else extent for extent in shape]
+        value = self._block.insert_arg(TensorType(element, extents), len(self._block.args))
         value.name_hint = ssa_name(name)
         self._argument_attributes.append(DictionaryAttr({kind: StringAttr(name)}))
         return Value(self, value)

@@ -37,9 +37,12 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
+from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, is_bool, is_float, round_to, storage_dtype
 from rlx_dialect.graph import Argument, arguments, main_function
+from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.shape import ExpandOp, ReshapeOp
 from rlx_dialect.shapes import Shape, compatible, is_static, product, show
 
 WEIGHTS = "rlx.weights"
@@ -255,9 +258,9 @@ def find_weights(module: ModuleOp, mlir: Path) -> SideFile | None:
 def random_weights(function: FuncOp, seed: int = 0) -> dict[str, Array]:
     """A value for each parameter of ``function``, the same for the same seed, name and type.
 
-    Matrices and kernels are normal with deviation 1/sqrt(fan in), so that deep graphs stay finite; what scales
-    a norm is near 1; other vectors are small. Integers and truth values are 0 or 1. Raises WeightsError for a
-    dynamic shape.
+    Matrices and kernels are normal with deviation 1/sqrt(fan in), so that deep graphs stay finite; vectors that
+    something is multiplied by are near 1, others near 0. Integers and truth values are 0 or 1. Raises WeightsError
+    for a dynamic shape.
     """
     values: dict[str, Array] = {}
     for parameter in _parameters(function):
@@ -276,11 +279,21 @@ def random_weights(function: FuncOp, seed: int = 0) -> dict[str, Array]:
 
 def _distribution(value: SSAValue, shape: Shape) -> tuple[float, float]:
     """Mean and standard deviation of a random parameter, by what uses it."""
-    users = [(use.operation, use.index) for use in value.uses]
-    if any(isinstance(op, RlxOp) and "'gamma'" in op.operand_name(index) for op, index in users):
-        return 1.0, 0.1
     if len(shape) < 2:
-        return 0.0, 0.1
-    convolves = any("conv" in op.name for op, _ in users)
+        return (1.0 if _scales(value) else 0.0), 0.1
+    convolves = any("conv" in use.operation.name for use in value.uses)
     fan_in = product(shape[1:]) if convolves else shape[-2]
     return 0.0, 1 / math.sqrt(max(fan_in, 1))
+
+
+def _scales(value: SSAValue) -> bool:
+    """Whether something is multiplied by ``value``: a norm, or what a reshape of it is multiplied with."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, BinaryOp) and op.kind.data is BinaryKind.MUL:
+            return True
+        if isinstance(op, ReshapeOp | ExpandOp) and _scales(op.result):
+            return True
+        if isinstance(op, RlxOp) and "'gamma'" in op.operand_name(use.index):
+            return True
+    return False

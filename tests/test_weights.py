@@ -206,6 +206,22 @@ def test_random_matrices_keep_the_size_of_what_they_multiply():
     assert weights["b"].std() < 0.2
 
 
+def test_random_vectors_that_something_is_multiplied_by_are_near_one():
+    text = """
+    func.func @main(%x: tensor<4x50xf32> {rlx.input = "x"}, %g: tensor<50xf32> {rlx.param = "gamma"},
+                    %b: tensor<50xf32> {rlx.param = "beta"}, %s: tensor<50xf32> {rlx.param = "scale"},
+                    %t: tensor<50xf32> {rlx.param = "shift"}) -> tensor<4x50xf32> {
+      %0 = rlx.layer_norm %x, %g, %b {eps = 1.0e-5} : 
+           (tensor<4x50xf32>, tensor<50xf32>, tensor<50xf32>) -> tensor<4x50xf32>
+      %1 = rlx.reshape %s {new_shape = [1, 50]} : tensor<50xf32> -> tensor<1x50xf32>
+      %2 = rlx.binary mul %0, %1 : (tensor<4x50xf32>, tensor<1x50xf32>) -> tensor<4x50xf32>
+      %3 = rlx.binary add %2, %t : (tensor<4x50xf32>, tensor<50xf32>) -> tensor<4x50xf32>
+      func.return %3 : tensor<4x50xf32>
+    }"""
+    means = {name: round(float(value.mean()), 0) for name, value in random_weights(main_function(parse(text))).items()}
+    assert means == {"gamma": 1, "beta": 0, "scale": 1, "shift": 0}
+
+
 def test_random_weights_need_static_shapes():
     with pytest.raises(WeightsError, match=r"parameter 'w' must have a static shape, got \?x2"):
         random_weights(main_function(module_of(("w", "tensor<?x2xf32>"))))
