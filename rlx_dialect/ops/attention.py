@@ -434,7 +434,9 @@ class RopeOp(RlxOp):
         for index in (1, 2):
             name = self.operand_name(index)
             if self.element(index) != self.element(0):
-                self.fail(f"{name} must have element type {self.element(0)} like 'x', got {self.element(index)}")
+                self.fail(
+                    f"{name} must have element type {self.element(0)} like operand 'x', got {self.element(index)}"
+                )
             check_rope_table(name, self.shape(index), shape[self.seq_axis], self.rotated)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, TensorType, UnitAttr
@@ -41,17 +40,19 @@ class TransformerOp(RlxOp):
         names = (*self.ALWAYS, *self.extra_names())
         return self.operands[names.index(name)] if name in names else None
 
-    def check_block(self, heads: Iterable[IntegerAttr[I64]], expected: dict[str, Shape]) -> None:
-        """Verify operand count, element types, the sizes, and shapes by operand name (DYNAMIC matches anything)."""
+    def check_block(self, expected: dict[str, Shape]) -> None:
+        """Verify operand count, element types, sizes and epsilons, and shapes by operand name (DYNAMIC matches all)."""
         extras = self.extra_names()
         if len(self.operands) != len(self.ALWAYS) + len(extras):
             self.fail(
                 f"{len(self.ALWAYS) + len(extras)} operands expected ({', '.join((*self.ALWAYS, *extras))}), "
                 f"got {len(self.operands)}"
             )
-        for size in heads:
-            if size.value.data < 1:
-                self.fail(f"num_heads, head_dim and intermediate_size must be positive, got {size.value.data}")
+        for name, attribute in self.properties.items():
+            if isinstance(attribute, IntegerAttr) and attribute.value.data < 1:
+                self.fail(f"{name} must be positive, got {attribute.value.data}")
+            if isinstance(attribute, FloatAttr) and not attribute.value.data >= 0:
+                self.fail(f"{name} must not be negative, got {attribute.value.data}")
         element = self.element(0)
         if not is_float(element):
             self.fail(f"operand 'hidden' must have a float element type, got {element}")
@@ -142,7 +143,6 @@ class FusedAttentionBlockOp(TransformerOp):
         packed = self.num_heads.value.data * dim
         out = self.shape(2)[1] if len(self.shape(2)) == 2 else DYNAMIC
         self.check_block(
-            (self.num_heads, self.head_dim),
             {
                 "qkv_w": (width, 3 * packed),
                 "out_w": (packed, DYNAMIC),
@@ -249,7 +249,6 @@ class FusedTransformerLayerOp(TransformerOp):
         batch, seq, width = self.hidden_extents()
         packed, inner = self.num_heads.value.data * self.head_dim.value.data, self.intermediate_size.value.data
         self.check_block(
-            (self.num_heads, self.head_dim, self.intermediate_size),
             {
                 "qkv_w": (width, 3 * packed),
                 "out_w": (packed, width),

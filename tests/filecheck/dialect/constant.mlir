@@ -1,6 +1,6 @@
 // RUN: rlx-opt %s | filecheck %s
 // RUN: rlx-opt --print-op-generic %s | filecheck %s --check-prefix=GENERIC
-// Constants: every element type, splat, empty, raw and outside the text.
+// Constants: every element type, splat, empty and raw.
 
 // CHECK-LABEL: func.func @finite(
 // GENERIC-LABEL: sym_name = "finite"
@@ -106,15 +106,6 @@ func.func @hex() {
   %1 = rlx.constant dense<0xFF80> : tensor<3xbf16>
   %2 = rlx.constant dense<[0x7F, 0x80]> : tensor<2xi16>
   %3 = rlx.constant dense<[0x4B800001, 2.0]> : tensor<2xf32>
-  func.return
-}
-
-// CHECK-LABEL: func.func @resource(
-// GENERIC-LABEL: sym_name = "resource"
-// CHECK-NEXT: %0 = rlx.constant dense_resource<w{{(_[0-9]+)?}}> : tensor<300x2xf32>
-// GENERIC-NEXT: %0 = "rlx.constant"() <{value = dense_resource<w{{(_[0-9]+)?}}> : tensor<300x2xf32>}> : () -> tensor<300x2xf32>
-func.func @resource() {
-  %0 = rlx.constant dense_resource<w> : tensor<300x2xf32>
   func.return
 }
 
