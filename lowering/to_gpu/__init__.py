@@ -1,0 +1,5 @@
+"""RLX to GPU kernels: one file a schedule, driven by ``rlx-lower-to-gpu``."""
+
+from rlx_dialect.lowering.to_gpu.conversion import LoweringError, LowerToGpu
+
+__all__ = ["LowerToGpu", "LoweringError"]

@@ -1,0 +1,184 @@
+"""The pass ``rlx-lower-to-gpu``: kernels and the host function that launches them.
+
+A schedule's file registers a function for each of its operations with :func:`lowers`; an operation without one is
+decomposed, and its parts are lowered. What can be neither is one error that names every such operation.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from rlx_dialect.base import RlxOp
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware
+from rlx_dialect.lowering.to_gpu.host import Host, KernelModule
+from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered
+from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.region import RegionOp
+from rlx_dialect.passes.matching.driver import describe
+from rlx_dialect.shapes import is_static
+from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter
+
+Lowering = Callable[[Any, Host], None]
+"""Launches what an operation needs and says where its results lie."""
+
+F = TypeVar("F", bound=Lowering)
+
+_LOWERINGS: dict[type[Operation], Lowering] = {}
+
+
+def lowers(*op_types: type[RlxOp]) -> Callable[[F], F]:
+    """Registers the lowering of operation classes."""
+
+    def register(function: F) -> F:
+        for op_type in op_types:
+            _LOWERINGS[op_type] = function
+        return function
+
+    return register
+
+
+@cache
+def lowerings() -> dict[type[Operation], Lowering]:
+    """Every lowering of this folder; a schedule needs no list to be added to."""
+    package = __name__.rpartition(".")[0]
+    for info in pkgutil.iter_modules(import_module(package).__path__, package + "."):
+        import_module(info.name)
+    return _LOWERINGS
+
+
+class LoweringError(ValueError):
+    """What has no form as kernels; the message lists it all."""
+
+    def __init__(self, target: str, problems: Sequence[str]):
+        self.problems = tuple(problems)
+        count = "1 operation" if len(problems) == 1 else f"{len(problems)} operations"
+        super().__init__("\n".join([f"{count} not yet lowered to gpu for {target}:", *(f"  {p}" for p in problems)]))
+
+
+class _Graph:
+    """The lowering of one function."""
+
+    def __init__(self, function: FuncOp, hardware: Hardware):
+        self.function = function
+        self.hardware = hardware
+        self.problems: list[str] = []
+        self._wholes: dict[Operation, str] = {}
+
+    def prepare(self) -> None:
+        """Decompose what has no kernel, in place, and find what can be neither."""
+        for argument in self.function.body.block.args:
+            if (why := self._unfit(argument)) is not None:
+                name = argument.name_hint or str(argument.index)
+                self.problems.append(f"argument %{name} of @{self.function.sym_name.data}: {why}")
+        op = self.function.body.block.first_op
+        while op is not None:
+            op = self._prepare(op)
+
+    def _prepare(self, op: Operation) -> Operation | None:
+        """Returns the operation to go on with."""
+        following = op.next_op
+        if isinstance(op, ConstantOp | ReturnOp):
+            return following
+        if not isinstance(op, RlxOp):
+            self.problems.append(f"{self._describe(op)}: it is not of the RLX dialect")
+            return following
+        if (why := next(filter(None, map(self._unfit, op.results)), None)) is not None:
+            self.problems.append(f"{self._describe(op)}: {why}")
+            return following
+        if type(op) in lowerings() and self._fits(op):
+            return following
+        if not op.has_decomposition():
+            self.problems.append(f"{self._describe(op)}: it has no kernel and is not made of simpler operations")
+            return following
+        return self._decompose(op)
+
+    def _decompose(self, op: RlxOp) -> Operation | None:
+        whole, before, following = self._wholes.get(op) or describe(op), op.prev_op, op.next_op
+        values = op.decompose(Builder(InsertPoint.before(op)))
+        for value, result in zip(values, op.results, strict=True):
+            value.name_hint = value.name_hint or result.name_hint
+        Rewriter.replace_op(op, [], values)
+        part = first = self.function.body.block.first_op if before is None else before.next_op
+        while part is not following:
+            assert part is not None
+            self._wholes[part] = whole
+            part = part.next_op
+        return first
+
+    def _fits(self, op: RlxOp) -> bool:
+        """Whether one kernel can take all the buffers of a region."""
+        if not isinstance(op, RegionOp):
+            return True
+        buffers = {o for o in op.operands if not isinstance(o.owner, ConstantOp)}
+        return len(buffers) < self.hardware.max_buffers
+
+    def _unfit(self, value: SSAValue) -> str | None:
+        """Why no buffer can hold ``value``."""
+        if not isinstance(value.type, TensorType):
+            return f"a tensor expected, got {value.type}"
+        if not is_static(value.type.get_shape()):
+            return f"{value.type} has a dynamic extent, and kernels are written for static ones"
+        if self.hardware.storage(element := value.type.element_type) is None:
+            return f"{self.hardware.name} has no buffers of {element}"
+        return None
+
+    def _describe(self, op: Operation) -> str:
+        whole = self._wholes.get(op)
+        return describe(op) if whole is None else f"{describe(op)}, a part of {whole}"
+
+    def lower(self, kernels: KernelModule) -> list[Operation]:
+        """The host function and the constants it uses."""
+        host = Host(self.function, kernels)
+        for op in self.function.body.block.ops:
+            if isinstance(op, ReturnOp):
+                return [*host.globals, host.finish(op.operands)] if not self.problems else []
+            if isinstance(op, ConstantOp):
+                continue
+            try:
+                lowerings()[type(op)](op, host)
+            except (NotLowered, ValueError) as error:
+                self.problems.append(f"{self._describe(op)}: {error}")
+                for result in op.results:
+                    host.result(result)
+        raise NotLowered(f"@{self.function.sym_name.data} must end in func.return")
+
+
+@dataclass(frozen=True)
+class LowerToGpu(ModulePass):
+    """Write graphs as GPU kernels and host functions that launch them; raises LoweringError.
+
+    ``target`` names the hardware: metal, wgpu, cuda or rocm.
+    """
+
+    name = "rlx-lower-to-gpu"
+    target: str
+
+    def __post_init__(self) -> None:
+        if self.target not in HARDWARE:
+            raise ValueError(f"unknown target '{self.target}'; known targets: {', '.join(HARDWARE)}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        graphs = [_Graph(f, HARDWARE[self.target]) for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]
+        kernels = KernelModule(HARDWARE[self.target])
+        for graph in graphs:
+            graph.prepare()
+        self._check(graphs)
+        lowered = [graph.lower(kernels) for graph in graphs]
+        self._check(graphs)
+        for graph, new in zip(graphs, lowered, strict=True):
+            Rewriter.replace_op(graph.function, new, [])
+        op.attributes["gpu.container_module"] = UnitAttr()
+        op.body.block.add_op(kernels.op)
+
+    def _check(self, graphs: Sequence[_Graph]) -> None:
+        if problems := [p for graph in graphs for p in graph.problems]:
+            raise LoweringError(self.target, problems)

@@ -1,0 +1,169 @@
+"""Writing scalar code: constants once each, and index arithmetic that folds what is known.
+
+An index is a Python ``int`` as long as it is known and an SSA value of type ``index`` otherwise, so schedules
+write one formula and the IR holds only what depends on the invocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from rlx_dialect.dtypes import wide_element
+from rlx_dialect.lowering.to_linalg.arithmetic import Real, convert_float
+from rlx_dialect.xdsl_compat import Builder, InsertPoint
+
+Index = int | SSAValue
+
+
+class Emitter:
+    """Inserts operations at :attr:`b`; constants go to the start of ``constants``, one of each."""
+
+    def __init__(self, b: Builder, constants: Block):
+        self.b = b
+        self._constants_at = constants
+        self._constants: dict[Attribute, SSAValue] = {}
+        self._last_constant: Operation | None = None
+
+    def op(self, operation: Operation) -> SSAValue:
+        """Insert an operation of one result."""
+        return self.b.insert(operation).results[0]
+
+    # Constants.
+
+    def constant(self, value: float | int | bool, type: Attribute) -> SSAValue:
+        if isinstance(type, AnyFloat):
+            attribute: FloatAttr | IntegerAttr = FloatAttr(float(value), type)
+        else:
+            assert isinstance(type, IntegerType | IndexType)
+            attribute = IntegerAttr(int(value), type, truncate_bits=isinstance(type, IntegerType))
+        if attribute not in self._constants:
+            op = arith.ConstantOp(attribute, type)
+            if self._last_constant is not None:
+                self._constants_at.insert_op_after(op, self._last_constant)
+            elif (first := self._constants_at.first_op) is not None:
+                self._constants_at.insert_op_before(op, first)
+            else:
+                self._constants_at.add_op(op)
+            self._last_constant = op
+            self._constants[attribute] = op.result
+        return self._constants[attribute]
+
+    def index(self, value: Index) -> SSAValue:
+        return self.constant(value, IndexType()) if isinstance(value, int) else value
+
+    def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
+        """The conjunction of two conditions, where None always holds."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self.op(arith.AndIOp(a, b))
+
+    def converted(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """A float as another float type; other values have that type already."""
+        return value if value.type == type else convert_float(value, type, self.b)
+
+    def real(self, value: SSAValue) -> Real:
+        """A float to write formulas with, in the type that it is computed in."""
+        return Real(self.converted(value, wide_element(value.type)), self.b)
+
+    # Index arithmetic; indices are never negative.
+
+    def i_add(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.op(arith.AddiOp(self.index(a), self.index(b)))
+
+    def i_sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.op(arith.SubiOp(self.index(a), self.index(b)))
+
+    def i_mul(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a * b
+        if b in (0, 1):
+            return 0 if b == 0 else a
+        return self.op(arith.MuliOp(a, self.index(b)))
+
+    def i_div(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.op(arith.DivUIOp(a, self.index(b)))
+
+    def i_rem(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.op(arith.RemUIOp(a, self.index(b)))
+
+    def i_min(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return min(a, b)
+        return self.op(arith.SelectOp(self.i_less(a, b), a, self.index(b)))
+
+    def i_less(self, a: Index, b: Index) -> SSAValue:
+        return self.op(arith.CmpiOp(self.index(a), self.index(b), "ult"))
+
+    def i_equal(self, a: Index, b: int) -> SSAValue:
+        return self.op(arith.CmpiOp(self.index(a), self.index(b), "eq"))
+
+    def split(self, flat: Index, extents: Sequence[int]) -> list[Index]:
+        """The row-major coordinates of element ``flat`` of a box of ``extents``."""
+        coordinates: list[Index] = []
+        for extent in reversed(extents[1:]):
+            coordinates.append(self.i_rem(flat, extent))
+            flat = self.i_div(flat, extent)
+        return [flat, *reversed(coordinates)] if extents else []
+
+    def dot(self, coordinates: Sequence[Index], strides: Sequence[int], start: Index = 0) -> Index:
+        """start + Σ coordinate · stride; strides may be negative."""
+        result = start
+        for coordinate, stride in zip(coordinates, strides, strict=True):
+            if stride >= 0:
+                result = self.i_add(result, self.i_mul(coordinate, stride))
+            else:
+                result = self.i_sub(result, self.i_mul(coordinate, -stride))
+        return result
+
+    # Control flow.
+
+    def when(self, condition: SSAValue | None, then: Callable[[], None]) -> None:
+        """Run ``then`` where ``condition`` holds (None: everywhere)."""
+        if condition is None:
+            then()
+            return
+        block = Block()
+        self._within(block, then)
+        block.add_op(scf.YieldOp())
+        self.b.insert(scf.IfOp(condition, [], [block]))
+
+    def loop(
+        self,
+        start: Index,
+        stop: Index,
+        step: int,
+        initial: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """``for i in range(start, stop, step)`` carrying ``initial``; returns what the last round gave."""
+        block = Block(arg_types=[IndexType(), *(v.type for v in initial)])
+        results: list[SSAValue] = []
+        self._within(block, lambda: results.extend(body(block.args[0], block.args[1:])))
+        block.add_op(scf.YieldOp(*results))
+        loop = scf.ForOp(self.index(start), self.index(stop), self.index(step), list(initial), block)
+        return self.b.insert(loop).results
+
+    def _within(self, block: Block, write: Callable[[], None]) -> None:
+        outer, self.b = self.b, Builder(InsertPoint.at_end(block))
+        write()
+        self.b = outer

@@ -1,0 +1,294 @@
+"""Operations that a GPU compiler lacks, or gets wrong, in simpler ones.
+
+Which of them a target needs is data (:attr:`.hardware.Hardware.expand`). The approximations are of f32, with
+relative errors below 4e-7; their coefficients were fitted to the functions in float64 by iteratively reweighted
+least squares on Chebyshev nodes.
+"""
+
+from __future__ import annotations
+
+import math as pymath
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, i32
+from xdsl.ir import Operation, SSAValue
+
+from rlx_dialect.lowering.to_linalg.scalar import Real, constant, convert_float
+from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
+
+Expansion = Callable[[Operation, Builder], SSAValue | None]
+"""Writes the same value at the builder; None where the operation may stay."""
+
+
+def expand(root: Operation, names: frozenset[str]) -> None:
+    """Replace every operation under ``root`` that ``names`` lists, in place."""
+    pending = [op for op in root.walk() if _name(op) in names]
+    while pending:
+        op = pending.pop()
+        before = op.prev_op
+        value = EXPANSIONS[_name(op)](op, Builder(InsertPoint.before(op)))
+        if value is None:
+            continue
+        # An expansion may use what is itself expanded.
+        new = op.prev_op
+        while new is not before and new is not None:
+            if _name(new) in names:
+                pending.append(new)
+            new = new.prev_op
+        value.name_hint = op.results[0].name_hint
+        Rewriter.replace_op(op, [], [value])
+
+
+def _name(op: Operation) -> str:
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+# Floats.
+
+
+def _polynomial(x: Real, coefficients: Sequence[float]) -> Real:
+    """Σ coefficients[i]·xⁱ by Horner's rule."""
+    result = x.const(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        result = result * x + coefficient
+    return result
+
+
+def _abs(x: Real) -> Real:
+    return x.apply(math.AbsFOp)
+
+
+def _erf(x: Real) -> Real:
+    x = x.clip(-4, 4)
+    t = x * x
+    top = (1.12837914, 0.193544735, 0.0531017195, 0.00388333549, 0.000284566567, 1.98679456e-06)
+    bottom = (1.0, 0.504857111, 0.11534988, 0.0152072325, 0.00118557071, 3.74203379e-05)
+    return (x * _polynomial(t, top) / _polynomial(t, bottom)).clip(-1, 1)
+
+
+def _tanh(x: Real) -> Real:
+    x = x.clip(-9, 9)
+    t = x * x
+    top = (0.999999979, 0.133810283, 0.00349559129, 2.06091328e-05, 1.33547277e-08)
+    bottom = (1.0, 0.467143439, 0.0258769943, 0.000328563993, 7.77658625e-07)
+    return (x * _polynomial(t, top) / _polynomial(t, bottom)).clip(-1, 1)
+
+
+def _atan_of_fraction(x: Real) -> Real:
+    """atan on [0, 1]."""
+    coefficients = (
+        0.999999985,
+        -0.333330733,
+        0.199926193,
+        -0.142036434,
+        0.106409298,
+        -0.0750428547,
+        0.0426914118,
+        -0.0160685626,
+        0.00284987301,
+    )
+    return x * _polynomial(x * x, coefficients)
+
+
+def _atan(x: Real) -> Real:
+    size = _abs(x)
+    steep = size.above(1)
+    angle = _atan_of_fraction((1 / size).where(steep, size))
+    return (pymath.pi / 2 + -angle).where(steep, angle).apply(math.CopySignOp, x)
+
+
+def _atan2(y: Real, x: Real) -> Real:
+    height, width = _abs(y), _abs(x)
+    low, high = height.min(width), height.max(width)
+    # 0/0 is the angle of (0, 0) and inf/inf that of a diagonal.
+    fraction = low.where(_equal(high, 0), x.const(1).where(_equal(low, pymath.inf), low / high))
+    angle = _atan_of_fraction(fraction)
+    angle = (pymath.pi / 2 + -angle).where(height.above(width), angle)
+    # The sign bit of x counts, also that of -0.
+    angle = (pymath.pi + -angle).where(_is_negative(x), angle)
+    return angle.apply(math.CopySignOp, y)
+
+
+def _equal(x: Real, y: Real | float) -> SSAValue:
+    other = y if isinstance(y, Real) else x.const(y)
+    return x.b.insert(arith.CmpfOp(x.value, other.value, "oeq")).result
+
+
+def _is_negative(x: Real) -> SSAValue:
+    """Whether the sign bit is set."""
+    return x.const(1).apply(math.CopySignOp, x).below(0)
+
+
+def _pow(x: Real, y: Real) -> Real:
+    """exp(y·log|x|), and the special values of C's pow."""
+    size = _abs(x)
+    result = (y * size.apply(math.LogOp)).apply(math.ExpOp)
+    # log 1 is exact, but 0·inf is not 0.
+    result = x.const(1).where(_equal(size, 1), result)
+    half = y * 0.5
+    whole = _equal(y.apply(math.FloorOp), y)
+    odd = x.b.insert(arith.AndIOp(whole, _not_equal(half.apply(math.FloorOp), half))).result
+    negative = _is_negative(x)
+    flipped = x.b.insert(arith.AndIOp(negative, odd)).result
+    result = (-result).where(flipped, result)
+    # A negative finite number to a fraction has no value. -inf < x < 0 and y not whole:
+    fraction = x.b.insert(arith.AndIOp(x.below(0), _not_equal(y.apply(math.FloorOp), y))).result
+    undefined = x.b.insert(arith.AndIOp(fraction, x.above(-pymath.inf))).result
+    result = x.const(pymath.nan).where(undefined, result)
+    # 1 to anything and anything to 0 are 1, NaN too.
+    always_one = x.b.insert(arith.OrIOp(_equal(x, 1), _equal(y, 0))).result
+    return x.const(1).where(always_one, result)
+
+
+def _not_equal(x: Real, y: Real) -> SSAValue:
+    return x.b.insert(arith.CmpfOp(x.value, y.value, "one")).result
+
+
+def _toward_zero(x: Real) -> Real:
+    return x.apply(math.CeilOp).where(x.below(0), x.apply(math.FloorOp))
+
+
+def _remainder(x: Real, y: Real) -> Real:
+    """x - y·trunc(x/y), with the sign of x; exact as long as the quotient is below 2²⁴."""
+    size = _abs(y)
+    quotient = _toward_zero(x / size)
+    rest = (-quotient).apply(math.FmaOp, size, x)
+    # The division may have rounded up to a whole number.
+    wrong = (rest * x).below(0)
+    rest = (rest + size.apply(math.CopySignOp, x)).where(wrong, rest)
+    # Nothing finite is a multiple of infinity.
+    finite = _abs(x).below(pymath.inf)
+    kept = x.b.insert(arith.AndIOp(finite, _equal(size, pymath.inf))).result
+    return x.where(kept, rest).apply(math.CopySignOp, x)
+
+
+def _exp2(x: Real) -> Real:
+    return (x * pymath.log(2)).apply(math.ExpOp)
+
+
+def _rsqrt(x: Real) -> Real:
+    return 1 / x.apply(math.SqrtOp)
+
+
+def _floats(formula: Callable[..., Real]) -> Expansion:
+    """An expansion of an f32 operation; other floats stay."""
+
+    def write(op: Operation, b: Builder) -> SSAValue | None:
+        if op.results[0].type != f32:
+            return None
+        return formula(*(Real(o, b) for o in op.operands)).value
+
+    return write
+
+
+def _constant(op: Operation, b: Builder) -> SSAValue | None:
+    """A literal that is not finite from its bits, in a way that no compiler folds before the driver's."""
+    assert isinstance(op, arith.ConstantOp)
+    if not isinstance(op.value, FloatAttr) or pymath.isfinite(value := op.value.value.data):
+        return None
+    bits = 0x7FC00000 if pymath.isnan(value) else 0x7F800000 if value > 0 else 0xFF800000
+    thread = b.insert(gpu.ThreadIdOp(gpu.DimensionAttr(gpu.DimensionEnum.X))).result
+    thread = b.insert(arith.IndexCastOp(thread, i32)).result
+    zero = b.insert(arith.ShRUIOp(thread, constant(31, i32, b))).result
+    pattern = b.insert(arith.OrIOp(zero, constant(bits, i32, b))).result
+    type = op.result.type
+    assert isinstance(type, AnyFloat)
+    return convert_float(b.insert(arith.BitcastOp(pattern, f32)).result, type, b)
+
+
+# Integers: signed instructions in terms of unsigned ones, and comparisons.
+
+
+def _zero(x: SSAValue, b: Builder) -> SSAValue:
+    return constant(0, x.type, b)
+
+
+def _below_zero(x: SSAValue, b: Builder) -> SSAValue:
+    return b.insert(arith.CmpiOp(x, _zero(x, b), "slt")).result
+
+
+def _negated_where(condition: SSAValue, x: SSAValue, b: Builder) -> SSAValue:
+    negated = b.insert(arith.SubiOp(_zero(x, b), x)).result
+    return b.insert(arith.SelectOp(condition, negated, x)).result
+
+
+def _size(x: SSAValue, b: Builder) -> SSAValue:
+    return _negated_where(_below_zero(x, b), x, b)
+
+
+def _divide(op: Operation, b: Builder) -> SSAValue | None:
+    x, y = op.operands
+    if isinstance(x.type, IndexType):
+        return None
+    quotient = b.insert(arith.DivUIOp(_size(x, b), _size(y, b))).result
+    opposite = b.insert(arith.XOrIOp(_below_zero(x, b), _below_zero(y, b))).result
+    return _negated_where(opposite, quotient, b)
+
+
+def _rest(op: Operation, b: Builder) -> SSAValue | None:
+    x, y = op.operands
+    if isinstance(x.type, IndexType):
+        return None
+    rest = b.insert(arith.RemUIOp(_size(x, b), _size(y, b))).result
+    return _negated_where(_below_zero(x, b), rest, b)
+
+
+def _extreme(predicate: str) -> Expansion:
+    def write(op: Operation, b: Builder) -> SSAValue:
+        x, y = op.operands
+        return b.insert(arith.SelectOp(b.insert(arith.CmpiOp(x, y, predicate)).result, x, y)).result
+
+    return write
+
+
+def _to_float(op: Operation, b: Builder) -> SSAValue:
+    (x,), type = op.operands, op.results[0].type
+    assert isinstance(type, AnyFloat)
+    size = b.insert(arith.UIToFPOp(_size(x, b), type)).result
+    negated = b.insert(arith.NegfOp(size)).result
+    return b.insert(arith.SelectOp(_below_zero(x, b), negated, size)).result
+
+
+def _to_integer(op: Operation, b: Builder) -> SSAValue:
+    x, type = Real(op.operands[0], b), op.results[0].type
+    assert isinstance(type, IntegerType)
+    size = b.insert(arith.FPToUIOp(_abs(x).value, type)).result
+    return _negated_where(x.below(0), size, b)
+
+
+def _extend(op: Operation, b: Builder) -> SSAValue:
+    (x,), type = op.operands, op.results[0].type
+    assert isinstance(x.type, IntegerType)
+    assert isinstance(type, IntegerType)
+    # The sign bit moves up: flipping it and taking it away again borrows from all the bits above.
+    sign = constant(1 << (x.type.width.data - 1), type, b)
+    flipped = b.insert(arith.XOrIOp(b.insert(arith.ExtUIOp(x, type)).result, sign)).result
+    return b.insert(arith.SubiOp(flipped, sign)).result
+
+
+def _integer_abs(op: Operation, b: Builder) -> SSAValue:
+    return _size(op.operands[0], b)
+
+
+EXPANSIONS: Mapping[str, Expansion] = {
+    "arith.constant": _constant,
+    "arith.divsi": _divide,
+    "arith.extsi": _extend,
+    "arith.fptosi": _to_integer,
+    "arith.maxsi": _extreme("sgt"),
+    "arith.minsi": _extreme("slt"),
+    "arith.remf": _floats(_remainder),
+    "arith.remsi": _rest,
+    "arith.sitofp": _to_float,
+    "math.absi": _integer_abs,
+    "math.atan": _floats(_atan),
+    "math.atan2": _floats(_atan2),
+    "math.erf": _floats(_erf),
+    "math.exp2": _floats(_exp2),
+    "math.powf": _floats(_pow),
+    "math.rsqrt": _floats(_rsqrt),
+    "math.tanh": _floats(_tanh),
+    "math.trunc": _floats(_toward_zero),
+}
+"""By operation name."""

@@ -1,0 +1,153 @@
+"""What the kernels are instantiated for: one row of data a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, i1, i8, i32
+from xdsl.ir import Attribute
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a workgroup of the contraction schedule covers its part of the result.
+
+    The workgroup makes ``rows`` x ``columns`` results from slices of ``depth`` along the contracted axis; each
+    invocation makes ``per_row`` x ``per_column`` of them.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    per_row: int
+    per_column: int
+
+    @property
+    def threads(self) -> tuple[int, int]:
+        """Invocations along columns and along rows."""
+        return self.columns // self.per_column, self.rows // self.per_row
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A GPU as the schedules see it."""
+
+    name: str
+    workgroup: int
+    """Invocations of a one-dimensional workgroup; a power of two."""
+    shared_bytes: int
+    """Memory that the invocations of one workgroup share."""
+    max_buffers: int
+    """Buffers that one kernel may take."""
+    max_groups: int
+    """Workgroups along one dimension of a grid."""
+    elements: tuple[type[Attribute], ...]
+    """Float element types in buffers."""
+    integer_widths: tuple[int, ...]
+    """Widths of integer elements in buffers."""
+    bool_storage: IntegerType
+    """What holds an i1 in a buffer."""
+    shared_global: bool
+    """Shared memory is an uninitialised memref.global of the gpu.module (else a memref.alloc in the kernel)."""
+    expand: frozenset[str]
+    """arith and math operations that :mod:`.expand` writes in simpler ones: the compiler has none, or a wrong one."""
+    tiles: tuple[Tile, ...]
+    """Contraction tiles, the largest first."""
+
+    def storage(self, element: Attribute) -> Attribute | None:
+        """The type that holds ``element`` in a buffer; None where this hardware has none."""
+        if element == i1:
+            return self.bool_storage
+        if isinstance(element, IntegerType):
+            return IntegerType(element.width.data) if element.width.data in self.integer_widths else None
+        return element if isinstance(element, self.elements) else None
+
+
+_TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
+
+# SPIR-V integers reach wgpu's translator (naga 27) without a sign: it takes signed division, conversion, extension,
+# minimum and maximum for unsigned ones, and refuses literals that are not finite. erf, atan2, exp2 and trunc have no
+# conversion to SPIR-V; atan is allowed 4096 ULP by Vulkan, pow needs a NaN literal, and tanh may overflow.
+_SPIRV_EXPAND = frozenset(
+    {
+        "arith.constant",
+        "arith.divsi",
+        "arith.extsi",
+        "arith.fptosi",
+        "arith.maxsi",
+        "arith.minsi",
+        "arith.remf",
+        "arith.remsi",
+        "arith.sitofp",
+        "math.absi",
+        "math.atan",
+        "math.atan2",
+        "math.erf",
+        "math.exp2",
+        "math.powf",
+        "math.tanh",
+        "math.trunc",
+    }
+)
+
+# What the ROCDL conversion turns into calls of AMD's device library, which nothing here links.
+_ROCM_EXPAND = frozenset({"arith.remf", "math.atan", "math.atan2", "math.erf", "math.powf", "math.rsqrt", "math.tanh"})
+
+HARDWARE: dict[str, Hardware] = {
+    row.name: row
+    for row in (
+        Hardware(
+            name="metal",
+            workgroup=256,
+            shared_bytes=32768,
+            max_buffers=31,
+            max_groups=65535,
+            elements=(Float16Type, Float32Type),
+            integer_widths=(32, 64),
+            bool_storage=i32,
+            shared_global=False,
+            expand=_SPIRV_EXPAND,
+            tiles=_TILES,
+        ),
+        Hardware(
+            name="wgpu",
+            workgroup=256,
+            shared_bytes=16384,
+            max_buffers=8,
+            max_groups=65535,
+            elements=(Float16Type, Float32Type),
+            integer_widths=(32, 64),
+            bool_storage=i32,
+            shared_global=False,
+            expand=_SPIRV_EXPAND,
+            tiles=_TILES,
+        ),
+        Hardware(
+            name="cuda",
+            workgroup=256,
+            shared_bytes=49152,
+            max_buffers=64,
+            max_groups=65535,
+            elements=(Float16Type, BFloat16Type, Float32Type, Float64Type),
+            integer_widths=(8, 16, 32, 64),
+            bool_storage=i8,
+            shared_global=True,
+            expand=frozenset(),
+            tiles=_TILES,
+        ),
+        Hardware(
+            name="rocm",
+            workgroup=256,
+            shared_bytes=65536,
+            max_buffers=64,
+            max_groups=65535,
+            elements=(Float16Type, BFloat16Type, Float32Type, Float64Type),
+            integer_widths=(8, 16, 32, 64),
+            bool_storage=i8,
+            shared_global=True,
+            expand=_ROCM_EXPAND,
+            tiles=_TILES,
+        ),
+    )
+}
+"""The targets of ``rlx-lower-to-gpu``."""

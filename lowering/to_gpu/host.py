@@ -1,0 +1,245 @@
+"""The host side of a lowered graph: buffers, launches, and the values that the graph's operations stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+
+from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.dtypes import storage_dtype
+from rlx_dialect.lowering.to_gpu.expand import expand
+from rlx_dialect.lowering.to_gpu.hardware import Hardware
+from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, Operands, kernel_module, launch_grid
+from rlx_dialect.lowering.to_gpu.map import map_kernel
+from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
+from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
+from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered
+from rlx_dialect.lowering.to_linalg.conversion import _splat as splat
+from rlx_dialect.ops.constant import ConstantOp, dense_elements
+from rlx_dialect.shapes import Shape, product
+from rlx_dialect.xdsl_compat import Builder, InsertPoint
+
+ELEMENT = "rlx.element"
+"""Argument or result attribute: the element type of the value where its buffer holds another (i1 in i32)."""
+
+KERNELS = "kernels"
+
+
+class KernelModule:
+    """The gpu.module of a lowered module: each distinct kernel once."""
+
+    def __init__(self, hardware: Hardware):
+        self.hardware = hardware
+        self._names: dict[KernelSpec, str] = {}
+        self._taken: dict[str, int] = {}
+        self.op = kernel_module(KERNELS)
+
+    def symbol(self, hint: str, spec: KernelSpec) -> SymbolRefAttr:
+        """The kernel of ``spec``; written when it is new, and then named after ``hint``."""
+        if spec not in self._names:
+            count = self._taken.get(hint, 0)
+            self._taken[hint] = count + 1
+            name = f"{hint}_{count}" if count else hint
+            self._names[spec] = name
+            kernel = Kernel(name, spec, self.hardware)
+            spec.emit(kernel)
+            for op in kernel.finish():
+                expand(op, self.hardware.expand)
+                self.op.body.block.add_op(op)
+        return SymbolRefAttr(KERNELS, [self._names[spec]])
+
+
+class Host:
+    """Writes the host function of one graph while its operations are lowered in order."""
+
+    def __init__(self, function: FuncOp, kernels: KernelModule):
+        self.hardware = kernels.hardware
+        self.kernels = kernels
+        self.globals: list[memref.GlobalOp] = []
+        self._function = function
+        self._entry = Block(arg_types=[self.memref_type(a.type) for a in function.body.block.args])
+        self._b = Builder(InsertPoint.at_end(self._entry))
+        self._numbers: dict[int, SSAValue] = {}
+        self._views: dict[SSAValue, View] = {}
+        self._originals: dict[Buffer, SSAValue] = {}
+        for old, new in zip(function.body.block.args, self._entry.args, strict=True):
+            new.name_hint = old.name_hint
+
+    # Values.
+
+    def storage(self, element: Attribute) -> Attribute:
+        storage = self.hardware.storage(element)
+        assert storage is not None, f"{element} was let through"
+        return storage
+
+    def memref_type(self, tensor: Attribute) -> MemRefType:
+        """The memref that holds a tensor."""
+        assert isinstance(tensor, TensorType)
+        return MemRefType(self.storage(tensor.element_type), tensor.get_shape())
+
+    def view(self, value: SSAValue) -> View:
+        """Where the elements of a tensor of the graph lie."""
+        if value not in self._views:
+            if isinstance(value, BlockArgument):
+                # Kernels see arguments flat.
+                view = self._flat(self._entry.args[value.index], element_of(value), shape_of(value))
+            else:
+                assert isinstance(value.owner, ConstantOp)
+                view = self._constant(value.owner)
+            self._views[value] = view
+        return self._views[value]
+
+    def set(self, value: SSAValue, view: View) -> None:
+        """Say where the elements of a tensor of the graph lie."""
+        self._views[value] = view
+
+    def new(self, element: Attribute, shape: Shape, name: str | None = None) -> View:
+        """An uninitialised dense value."""
+        storage, size = self.storage(element), product(shape)
+        buffer = self._b.insert(memref.AllocOp([], [], MemRefType(storage, [size]))).memref
+        buffer.name_hint = name
+        return View(Buffer(buffer, storage, size), element, shape, dense_strides(shape))
+
+    def result(self, value: SSAValue) -> View:
+        """An uninitialised dense value that from now on is a result of a graph's operation."""
+        view = self.new(element_of(value), shape_of(value), value.name_hint)
+        self.set(value, view)
+        return view
+
+    def _constant(self, op: ConstantOp) -> View:
+        """The value of a constant: a literal where all elements are one number, else a global of the module."""
+        values, element = op.array(), element_of(op.result)
+        if values is None:
+            raise NotLowered("its value lies in a resource outside the IR")
+        if (number := splat(values)) is not None:
+            return View(Literal(number), element, values.shape, (0,) * values.ndim)
+        storage = self.storage(element)
+        dense = values.astype(storage_dtype(storage), copy=False).ravel()
+        stored = dense_elements(dense, TensorType(storage, dense.shape))
+        type = MemRefType(storage, dense.shape)
+        name = f"{self._function.sym_name.data}_constant{len(self.globals)}"
+        self.globals.append(memref.GlobalOp.get(StringAttr(name), type, stored, constant=UnitAttr()))
+        buffer = self._b.insert(memref.GetGlobalOp(name, type)).memref
+        return View(Buffer(buffer, storage, dense.size), element, values.shape, dense_strides(values.shape))
+
+    def dense(self, view: View, name: str | None = None) -> View:
+        """``view``, or a copy of it where it is not a whole buffer in row-major order."""
+        if view.is_dense:
+            return view
+        copy = self.new(view.element, view.shape, name)
+        self.copy(view, copy)
+        return copy
+
+    def reshape(self, view: View, shape: Shape) -> View:
+        """The elements of ``view`` in row-major order as ``shape``, copied only where strides cannot say it."""
+        reshaped = view.reshape(shape)
+        if reshaped is None:
+            reshaped = self.dense(view).reshape(shape)
+            assert reshaped is not None
+        return reshaped
+
+    def copy(self, source: View, target: View) -> None:
+        """Write the elements of ``source``, broadcast to it, to ``target``."""
+        self.launch_map("copy", [source], [target], MOVE)
+
+    # Operations of the host.
+
+    def launch(self, hint: str, spec: KernelSpec, operands: Operands) -> None:
+        """Launch the kernel of ``spec``, named after ``hint``. Raises ValueError for what the hardware cannot."""
+        count, most = len(operands.buffers), self.hardware.max_buffers
+        if count > most:
+            raise ValueError(f"a kernel takes {count} buffers, {self.hardware.name} at most {most}")
+        grid = [self._number(n) for n in launch_grid(spec, self.hardware.max_groups)]
+        block = [self._number(n) for n in spec.block]
+        symbol = self.kernels.symbol(hint, spec)
+        self._b.insert(gpu.LaunchFuncOp(symbol, grid, block, kernelOperands=[b.value for b in operands.buffers]))
+
+    def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
+        """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""
+        if product(rows):
+            self.launch(hint, *row_kernel(rows, columns, views, program, self.hardware))
+
+    def launch_map(self, hint: str, inputs: Sequence[View], outputs: Sequence[View], body: Body) -> None:
+        """Launch the kernel that applies ``body`` to each element; see :func:`.map.map_kernel`."""
+        if product(outputs[0].shape):
+            self.launch(hint, *map_kernel(inputs, outputs, body, self.hardware.workgroup))
+
+    def _number(self, value: int) -> SSAValue:
+        if value not in self._numbers:
+            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            first = self._entry.first_op
+            if first is None:
+                self._entry.add_op(op)
+            else:
+                self._entry.insert_op_before(op, first)
+            self._numbers[value] = op.result
+        return self._numbers[value]
+
+    def _flat(self, value: SSAValue, element: Attribute, shape: Shape) -> View:
+        type = value.type
+        assert isinstance(type, MemRefType)
+        size = product(shape)
+        flat = value if len(shape) == 1 else self._cast(value, (size,))
+        buffer = Buffer(flat, type.element_type, size)
+        self._originals[buffer] = value
+        return View(buffer, element, shape, dense_strides(shape))
+
+    def _cast(self, value: SSAValue, shape: Shape) -> SSAValue:
+        type = value.type
+        assert isinstance(type, MemRefType)
+        target = MemRefType(type.element_type, shape)
+        cast = memref.ReinterpretCastOp(value, [], [], [], [0], shape, dense_strides(shape), target)
+        cast.result.name_hint = value.name_hint
+        return self._b.insert(cast).result
+
+    def finish(self, results: Sequence[SSAValue]) -> FuncOp:
+        """The host function, which returns the buffers of ``results``."""
+        returned: list[SSAValue] = []
+        for value in results:
+            view = self.dense(self.view(value), value.name_hint)
+            assert isinstance(view.source, Buffer)
+            type = self.memref_type(value.type)
+            original = self._originals.get(view.source)
+            if original is not None and original.type == type:
+                returned.append(original)
+            else:
+                same = view.source.value.type == type
+                returned.append(view.source.value if same else self._cast(view.source.value, view.shape))
+        self._b.insert(ReturnOp(*returned))
+        old = self._function
+        host = FuncOp(
+            old.sym_name.data,
+            FunctionType.from_lists(list(self._entry.arg_types), [v.type for v in returned]),
+            Region(self._entry),
+            old.sym_visibility,
+            arg_attrs=self._marked(old.arg_attrs, old.function_type.inputs.data),
+            res_attrs=self._marked(old.res_attrs, old.function_type.outputs.data),
+        )
+        host.attributes |= old.attributes
+        return host
+
+    def _marked(
+        self, attributes: ArrayAttr[DictionaryAttr] | None, types: Sequence[Attribute]
+    ) -> ArrayAttr[DictionaryAttr] | None:
+        """Argument or result attributes that also say which element type a buffer stands for."""
+        entries = [dict(e.data) for e in attributes] if attributes is not None else [{} for _ in types]
+        for entry, type in zip(entries, types, strict=True):
+            assert isinstance(type, TensorType)
+            if self.storage(type.element_type) != type.element_type:
+                entry[ELEMENT] = type.element_type
+        return ArrayAttr(DictionaryAttr(e) for e in entries) if any(entries) else None

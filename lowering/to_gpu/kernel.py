@@ -1,0 +1,245 @@
+"""One GPU kernel: what describes it, and what writes it.
+
+A :class:`KernelSpec` holds everything that a kernel depends on, so two launches with equal specs share one
+kernel. Its :meth:`~KernelSpec.emit` writes the body through a :class:`Kernel`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, StringAttr, UnitAttr, i1, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from rlx_dialect.dtypes import wide_element
+from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
+from rlx_dialect.lowering.to_gpu.hardware import Hardware
+from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View
+from rlx_dialect.lowering.to_linalg.arithmetic import signless
+from rlx_dialect.shapes import product
+from rlx_dialect.xdsl_compat import Builder, InsertPoint
+
+Grid = tuple[int, int, int]
+SHARED_SPACE = 3
+"""The memory space number of workgroup memory in the gpu dialect's default numbering."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A buffer parameter of a kernel."""
+
+    storage: Attribute
+    size: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a kernel addresses one operand: element at coordinates c lies at offset + Σ c·strides of its slot."""
+
+    source: int | Literal
+    element: Attribute
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class Body:
+    """Scalar code for the elements of the operands; two bodies with one key write the same code.
+
+    ``write`` takes and returns signless scalars of the element types; a ``raw`` body moves what buffers hold.
+    """
+
+    key: str
+    write: Callable[[Builder, Sequence[SSAValue]], Sequence[SSAValue]] = field(compare=False, repr=False)
+    raw: bool = False
+
+
+MOVE = Body("move", lambda b, values: values, raw=True)
+
+
+@dataclass
+class Operands:
+    """Collects the distinct buffers of one launch; a buffer that occurs twice is bound once."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+
+    def access(self, view: View, strides: tuple[int, ...] | None = None) -> Access:
+        """How the kernel reads or writes ``view``; ``strides`` where the box it runs over is not the view's own."""
+        source: int | Literal
+        if isinstance(view.source, Literal):
+            source = view.source
+        else:
+            if view.source not in self.buffers:
+                self.buffers.append(view.source)
+            source = self.buffers.index(view.source)
+        return Access(source, view.element, view.strides if strides is None else strides, view.offset)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(Slot(b.storage, b.size) for b in self.buffers)
+
+
+@dataclass(frozen=True)
+class KernelSpec(ABC):
+    """A kernel of a schedule: all that its code depends on, except the hardware."""
+
+    slots: tuple[Slot, ...]
+
+    @property
+    @abstractmethod
+    def block(self) -> Grid:
+        """Invocations of a workgroup along x, y, z."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> Grid:
+        """Workgroups along x, y, z that there is work for."""
+
+    @abstractmethod
+    def emit(self, k: Kernel) -> None:
+        """Write the kernel's body."""
+
+
+@dataclass(frozen=True)
+class LinearSpec(KernelSpec):
+    """A kernel whose workgroups are counted along x; :meth:`Kernel.linear_group` gives their number."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many workgroups there are."""
+
+    @property
+    def groups(self) -> Grid:
+        return (self.count, 1, 1)
+
+
+def launch_grid(spec: KernelSpec, limit: int) -> Grid:
+    """The grid to launch; what a linear kernel has beyond ``limit`` along x goes on along y.
+
+    Some workgroups may then be more than were asked for. Raises ValueError where a dimension exceeds ``limit``.
+    """
+    x, y, z = spec.groups
+    if x > limit and isinstance(spec, LinearSpec):
+        y = -(-x // limit)
+        x = -(-x // y)
+    if max(x, y, z) > limit:
+        raise ValueError(f"a grid of {x}x{y}x{z} workgroups exceeds {limit} along a dimension")
+    return x, y, z
+
+
+def kernel_module(name: str, kernels: Sequence[Operation] = ()) -> gpu.ModuleOp:
+    """A gpu.module of ``kernels``."""
+    return gpu.ModuleOp.create(properties={"sym_name": StringAttr(name)}, regions=[Region(Block(kernels))])
+
+
+class Kernel(Emitter):
+    """Writes one gpu.func."""
+
+    def __init__(self, name: str, spec: KernelSpec, hardware: Hardware):
+        self._entry = Block(arg_types=[MemRefType(s.storage, [s.size]) for s in spec.slots])
+        super().__init__(Builder(InsertPoint.at_end(self._entry)), self._entry)
+        self._name = name
+        self._spec = spec
+        self.hardware = hardware
+        self._ids: dict[tuple[type[Operation], str], SSAValue] = {}
+        self._globals: list[memref.GlobalOp] = []
+
+    def finish(self) -> list[Operation]:
+        """What to put into the gpu.module: the function, and the globals that it uses."""
+        self.b.insert(gpu.ReturnOp([]))
+        func = gpu.FuncOp(self._name, (list(self._entry.arg_types), []), Region(self._entry))
+        # MLIR wants these two as attributes; xDSL models them under other names.
+        func.attributes["gpu.kernel"] = UnitAttr()
+        func.attributes["known_block_size"] = DenseArrayBase.from_list(i32, self._spec.block)
+        return [*self._globals, func]
+
+    # The invocation.
+
+    def thread_id(self, dimension: OneOf["x", "y"] = "x") -> SSAValue:
+        return self._id(gpu.ThreadIdOp, dimension)
+
+    def block_id(self, dimension: OneOf["x", "y", "z"] = "x") -> SSAValue:
+        return self._id(gpu.BlockIdOp, dimension)
+
+    def _id(self, op: type[gpu.ThreadIdOp | gpu.BlockIdOp], dimension: str) -> SSAValue:
+        key = (op, dimension)
+        if key not in self._ids:
+            self._ids[key] = self.op(op(gpu.DimensionAttr(gpu.DimensionEnum(dimension))))
+        return self._ids[key]
+
+    @property
+    def grid_is_exact(self) -> bool:
+        """Whether the launched grid has no more workgroups than the kernel asked for."""
+        return product(launch_grid(self._spec, self.hardware.max_groups)) == product(self._spec.groups)
+
+    def linear_group(self) -> Index:
+        """The number of this workgroup of a :class:`LinearSpec`."""
+        x, y, _ = launch_grid(self._spec, self.hardware.max_groups)
+        if x * y == 1:
+            return 0
+        group: Index = self.block_id("x")
+        return group if y == 1 else self.i_add(self.i_mul(self.block_id("y"), x), group)
+
+    # Memory.
+
+    def load(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
+        """The element at ``start`` + coordinates: a signless scalar of the element type."""
+        if isinstance(access.source, Literal):
+            return self.constant(access.source.value, signless(access.element))
+        value = self.load_raw(access, coordinates, start)
+        if access.element == i1:
+            return self.op(arith.CmpiOp(value, self.constant(0, value.type), "ne"))
+        return value
+
+    def load_wide(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
+        """The same in the type that it is computed in: f32 for f16."""
+        wide = wide_element(signless(access.element))
+        if isinstance(access.source, Literal):
+            return self.constant(access.source.value, wide)
+        return self.converted(self.load(access, coordinates, start), wide)
+
+    def load_raw(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
+        """The element as its buffer holds it."""
+        if isinstance(access.source, Literal):
+            storage = self.hardware.storage(access.element)
+            assert storage is not None
+            return self.constant(access.source.value, storage)
+        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
+        return self.op(memref.LoadOp.get(self._entry.args[access.source], [self.index(address)]))
+
+    def store(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
+        """Store a scalar of the element type, or of the type that it is computed in."""
+        if access.element == i1:
+            value = self.op(arith.ExtUIOp(value, self.hardware.bool_storage))
+        else:
+            value = self.converted(value, signless(access.element))
+        self.store_raw(value, access, coordinates, start)
+
+    def store_raw(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
+        assert isinstance(access.source, int)
+        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
+        self.b.insert(memref.StoreOp.get(value, self._entry.args[access.source], [self.index(address)]))
+
+    def shared(self, element: Attribute, size: int) -> SSAValue:
+        """``size`` elements that the invocations of the workgroup share, uninitialised."""
+        type = MemRefType(element, [size], memory_space=IntegerAttr(SHARED_SPACE, 64))
+        if not self.hardware.shared_global:
+            return self.op(memref.AllocOp([], [], type))
+        name = f"{self._name}_shared{len(self._globals)}"
+        self._globals.append(memref.GlobalOp.get(StringAttr(name), type, UnitAttr()))
+        return self.op(memref.GetGlobalOp(name, type))
+
+    def read(self, shared: SSAValue, at: Index) -> SSAValue:
+        return self.op(memref.LoadOp.get(shared, [self.index(at)]))
+
+    def write(self, value: SSAValue, shared: SSAValue, at: Index) -> None:
+        self.b.insert(memref.StoreOp.get(value, shared, [self.index(at)]))
+
+    def barrier(self) -> None:
+        """Wait for the workgroup; its writes to shared memory are then seen by all of it."""
+        self.b.insert(gpu.BarrierOp())

@@ -1,0 +1,229 @@
+"""Shape operations: most only change how a value is addressed; what strides cannot say is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from rlx_dialect.attributes import PadMode
+from rlx_dialect.base import shape_of
+from rlx_dialect.dtypes import is_float
+from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.host import Host
+from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.views import Literal, View
+from rlx_dialect.ops.convolution import ResizeNearest2xOp
+from rlx_dialect.ops.elementwise import StopGradientOp
+from rlx_dialect.ops.indexing import KvAppendOp
+from rlx_dialect.ops.shape import (
+    ConcatOp,
+    ExpandOp,
+    NarrowOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    RollOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+    TriluOp,
+)
+from rlx_dialect.shapes import Shape, product
+
+
+@lowers(ReshapeOp)
+def reshape(op: ReshapeOp, h: Host) -> None:
+    h.set(op.result, h.reshape(h.view(op.input), shape_of(op.result)))
+
+
+@lowers(TransposeOp)
+def transpose(op: TransposeOp, h: Host) -> None:
+    h.set(op.result, h.view(op.input).transpose(op.perm.get_values()))
+
+
+@lowers(NarrowOp)
+def narrow(op: NarrowOp, h: Host) -> None:
+    h.set(op.result, h.view(op.input).slice(op.axis_index, op.start.value.data, op.len.value.data))
+
+
+@lowers(SliceOp)
+def strided_slice(op: SliceOp, h: Host) -> None:
+    positions = op.positions()
+    h.set(op.result, h.view(op.input).slice(op.axis_index, positions.start, len(positions), positions.step))
+
+
+@lowers(ExpandOp)
+def expand(op: ExpandOp, h: Host) -> None:
+    h.set(op.result, h.view(op.input).broadcast(shape_of(op.result)))
+
+
+@lowers(StopGradientOp)
+def stop_gradient(op: StopGradientOp, h: Host) -> None:
+    h.set(op.result, h.view(op.input))
+
+
+def reversed_along(view: View, axis: int) -> View:
+    extent = view.shape[axis]
+    return view.slice(axis, max(extent - 1, 0), extent, -1)
+
+
+@lowers(ReverseOp)
+def reverse(op: ReverseOp, h: Host) -> None:
+    view = h.view(op.input)
+    for axis in op.axis_indices:
+        view = reversed_along(view, axis)
+    h.set(op.result, view)
+
+
+def concatenated(h: Host, parts: Sequence[View], axis: int, name: str | None) -> View:
+    """A dense value of the parts one after the other along ``axis``."""
+    first = parts[0].shape
+    extent = sum(p.shape[axis] for p in parts)
+    result = h.new(parts[0].element, (*first[:axis], extent, *first[axis + 1 :]), name)
+    start = 0
+    for part in parts:
+        h.copy(part, result.slice(axis, start, part.shape[axis]))
+        start += part.shape[axis]
+    return result
+
+
+@lowers(ConcatOp)
+def concat(op: ConcatOp, h: Host) -> None:
+    h.set(op.result, concatenated(h, [h.view(o) for o in op.inputs], op.axis_index, op.result.name_hint))
+
+
+@lowers(RollOp)
+def roll(op: RollOp, h: Host) -> None:
+    view = h.view(op.input)
+    for shift, axis in zip(op.shifts.get_values(), op.axis_indices, strict=True):
+        extent = view.shape[axis]
+        moved = shift % extent if extent else 0
+        if moved:
+            parts = [view.slice(axis, extent - moved, moved), view.slice(axis, 0, extent - moved)]
+            view = concatenated(h, parts, axis, op.result.name_hint)
+    h.set(op.result, view)
+
+
+@lowers(KvAppendOp)
+def kv_append(op: KvAppendOp, h: Host) -> None:
+    cache, update = h.view(op.cache), h.view(op.update)
+    axis, start = op.axis_index, op.pos.value.data
+    end = start + update.shape[axis]
+    rest = cache.slice(axis, end, cache.shape[axis] - end)
+    h.set(op.result, concatenated(h, [cache.slice(axis, 0, start), update, rest], axis, op.result.name_hint))
+
+
+@lowers(TileOp)
+def tile(op: TileOp, h: Host) -> None:
+    view = h.view(op.input)
+    once = view.reshape([e for extent in view.shape for e in (1, extent)])
+    assert once is not None
+    repeated = once.broadcast([e for pair in zip(op.reps.get_values(), view.shape, strict=True) for e in pair])
+    h.set(op.result, h.reshape(repeated, shape_of(op.result)))
+
+
+@lowers(PadOp)
+def pad(op: PadOp, h: Host) -> None:
+    view, pairs = h.view(op.input), op.pairs()
+    for axis, (before, after) in enumerate(pairs):
+        removed = max(-before, 0)
+        view = view.slice(axis, removed, view.shape[axis] - removed - max(-after, 0))
+    if op.mode.data is PadMode.CONSTANT:
+        result = h.result(op.result)
+        value = op.value.value.data
+        number = value if is_float(view.element) else int(value)
+        h.copy(View(Literal(number), view.element, (), ()), result)
+        inner = result
+        for axis, (before, _) in enumerate(pairs):
+            inner = inner.slice(axis, max(before, 0), view.shape[axis])
+        h.copy(view, inner)
+        return
+    for axis, (before, after) in enumerate(pairs):
+        sides = _border(view, axis, op.mode.data, max(before, 0), max(after, 0))
+        if any(s.shape[axis] for s in sides):
+            view = concatenated(h, [sides[0], view, sides[1]], axis, op.result.name_hint)
+    h.set(op.result, view)
+
+
+def _border(view: View, axis: int, mode: PadMode, before: int, after: int) -> tuple[View, View]:
+    """What a padding that is not constant puts before and after ``view`` along ``axis``."""
+    extent = view.shape[axis]
+    if mode is PadMode.REFLECT:
+        # The mirror is the edge itself, which does not occur twice.
+        return view.slice(axis, before, before, -1), view.slice(axis, extent - 2, after, -1)
+    if mode is PadMode.WRAP:
+        return view.slice(axis, extent - before, before), view.slice(axis, 0, after)
+
+    def edge(at: int, count: int) -> View:
+        return view.slice(axis, at, 1).broadcast((*view.shape[:axis], count, *view.shape[axis + 1 :]))
+
+    return edge(0, before), edge(extent - 1, after)
+
+
+def doubled_box(shape: Shape) -> Shape:
+    """[N, C, H, 2, W, 2] for the result shape [N, C, 2H, 2W] of a resize."""
+    n, c, height, width = shape
+    return (n, c, height // 2, 2, width // 2, 2)
+
+
+def doubled(view: View) -> View:
+    """[N, C, H, W] read as the :func:`doubled_box` of its resize: each element four times."""
+    n, c, height, width = view.shape
+    single = view.reshape((n, c, height, 1, width, 1))
+    assert single is not None
+    return single.broadcast((n, c, height, 2, width, 2))
+
+
+@lowers(ResizeNearest2xOp)
+def resize(op: ResizeNearest2xOp, h: Host) -> None:
+    result = h.result(op.result)
+    h.copy(doubled(h.view(op.input)), h.reshape(result, doubled_box(result.shape)))
+
+
+@dataclass(frozen=True)
+class TriangleSpec(LinearSpec):
+    """A triangle of the last two axes of ``shape``, zero elsewhere."""
+
+    shape: Shape
+    source: Access
+    result: Access
+    upper: bool
+    diagonal: int
+    threads: int
+
+    @property
+    def block(self) -> Grid:
+        return (self.threads, 1, 1)
+
+    @property
+    def count(self) -> int:
+        return -(-product(self.shape) // self.threads)
+
+    def emit(self, k: Kernel) -> None:
+        flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
+        k.when(k.i_less(flat, product(self.shape)), lambda: self._element(k, k.index(flat)))
+
+    def _element(self, k: Kernel, flat: SSAValue) -> None:
+        coordinates = k.split(flat, self.shape)
+        row, column = coordinates[-2:]
+        # column - row < limit, without negative numbers; the upper triangle is what is left at its own limit.
+        limit = self.diagonal + (0 if self.upper else 1)
+        below = k.i_less(k.i_add(column, max(-limit, 0)), k.i_add(row, max(limit, 0)))
+        value = k.load_raw(self.source, coordinates)
+        zero = k.constant(0, value.type)
+        kept = (zero, value) if self.upper else (value, zero)
+        k.store_raw(k.op(arith.SelectOp(below, *kept)), self.result, coordinates)
+
+
+@lowers(TriluOp)
+def trilu(op: TriluOp, h: Host) -> None:
+    source, result = h.view(op.input), h.result(op.result)
+    operands = Operands()
+    accesses = operands.access(source), operands.access(result)
+    upper, diagonal = op.upper is not None, op.diagonal.value.data
+    spec = TriangleSpec(operands.slots, source.shape, *accesses, upper, diagonal, h.hardware.workgroup)
+    if product(source.shape):
+        h.launch("trilu", spec, operands)

@@ -1,0 +1,132 @@
+"""Values as strided views of flat buffers, so that most shape operations need no kernel.
+
+Transposing, slicing, reversing, broadcasting and most reshaping only change how a buffer is addressed; the
+kernel that reads the value does the addressing. :func:`coalesce` then shortens the box that a kernel runs over
+to as few axes as the addressing needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Attribute, SSAValue
+
+from rlx_dialect.shapes import Shape, product
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A flat host memref of ``size`` elements, stored as ``storage``."""
+
+    value: SSAValue
+    storage: Attribute
+    size: int
+
+
+@dataclass(frozen=True)
+class Literal:
+    """One number known when the kernel is written; it takes no buffer."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True)
+class View:
+    """Element (i, j, …) of ``shape`` lies at ``offset`` + i·strides[0] + j·strides[1] + … of ``source``."""
+
+    source: Buffer | Literal
+    element: Attribute
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the view is its whole buffer in row-major order."""
+        return (
+            isinstance(self.source, Buffer)
+            and self.offset == 0
+            and self.source.size == product(self.shape)
+            and all(
+                e == 1 or s == d for e, s, d in zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
+            )
+        )
+
+    def transpose(self, perm: Sequence[int]) -> View:
+        return replace(self, shape=tuple(self.shape[p] for p in perm), strides=tuple(self.strides[p] for p in perm))
+
+    def slice(self, axis: int, start: int, length: int, step: int = 1) -> View:
+        """``length`` elements along ``axis`` from ``start``, each ``step`` (maybe negative) after the last."""
+        shape, strides = list(self.shape), list(self.strides)
+        shape[axis] = length
+        strides[axis] *= step
+        return replace(
+            self,
+            shape=tuple(shape),
+            strides=tuple(strides),
+            offset=self.offset + start * self.strides[axis],
+        )
+
+    def broadcast(self, shape: Sequence[int]) -> View:
+        """NumPy broadcasting to ``shape``."""
+        missing = len(shape) - len(self.shape)
+        strides = [0] * missing + [
+            0 if have != want else s for have, want, s in zip(self.shape, shape[missing:], self.strides, strict=True)
+        ]
+        return replace(self, shape=tuple(shape), strides=tuple(strides))
+
+    def repeat(self, extents: Sequence[int]) -> View:
+        """The view with more axes at the end, along which it does not change."""
+        return replace(self, shape=(*self.shape, *extents), strides=(*self.strides, *([0] * len(extents))))
+
+    def reshape(self, shape: Sequence[int]) -> View | None:
+        """The same elements in row-major order as ``shape``; None where strides cannot say it."""
+        old = [(e, s) for e, s in zip(self.shape, self.strides, strict=True) if e != 1]
+        strides = [0] * len(shape)
+        new = [i for i, extent in enumerate(shape) if extent != 1]
+        i = j = 0
+        while i < len(old) and j < len(new):
+            # The smallest group of old axes and of new axes that hold equally many elements.
+            first, last = i, j
+            have, want = old[i][0], shape[new[j]]
+            while have != want:
+                if have < want:
+                    i += 1
+                    have *= old[i][0]
+                else:
+                    j += 1
+                    want *= shape[new[j]]
+            for a in range(first, i):
+                if old[a][1] != old[a + 1][1] * old[a + 1][0]:
+                    return None
+            step = old[i][1]
+            for k in range(j, last - 1, -1):
+                strides[new[k]] = step
+                step *= shape[new[k]]
+            i, j = i + 1, j + 1
+        return replace(self, shape=tuple(shape), strides=tuple(strides))
+
+
+def coalesce(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, list[tuple[int, ...]]]:
+    """The same box without unit axes, and with neighbours merged that every list of strides steps through alike."""
+    axes: list[tuple[int, list[int]]] = []
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        steps = [s[axis] for s in strides]
+        if axes and all(outer == inner * extent for outer, inner in zip(axes[-1][1], steps, strict=True)):
+            axes[-1] = (axes[-1][0] * extent, steps)
+        else:
+            axes.append((extent, steps))
+    return tuple(e for e, _ in axes), [tuple(steps[i] for _, steps in axes) for i in range(len(strides))]
