@@ -168,7 +168,8 @@ class GraphBuilder:
         return self.insert_all(op)[0]
 
     def insert_all(self, op: RlxOp) -> tuple[Value, ...]:
-        """Append an operation and give all its results."""
+        """Append an operation, verify it, and give all its results."""
+        op.verify_()
         self.builder.insert(op)
         return tuple(Value(self, result) for result in op.results)
 

@@ -112,7 +112,10 @@ class _Importer:
         for output in self.model.graph.output:
             if output.name not in self.operands:
                 raise self._error(f"output '{output.name}' is computed by no node")
-            self.graph.output(output.name, self.graph.place(self.operands[output.name]))
+            try:
+                self.graph.output(output.name, self.graph.place(self.operands[output.name]))
+            except OnnxError as error:
+                raise self._error(f"output '{output.name}': {error}") from error
         return ImportedModel(self.graph.module(), Weights(self.graph.weights))
 
     def _error(self, message: str) -> OnnxError:

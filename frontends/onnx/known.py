@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,18 +24,27 @@ Extent = tuple[int, ...]
 Shapes = tuple[Shape, ...]
 """One shape at each of the sizes; ranks are equal."""
 
-_STARTS = (101, 1_009, 10_007)
-"""Of different magnitude, so that a minimum or a comparison with a number does not go one way for all of them."""
-SIZES = len(_STARTS)
+SIZES = 3
+
+_STEP = 2 * 2 * 3 * 5 * 7
 
 
-def _primes(start: int) -> Iterator[int]:
-    """Primes from ``start``: no product or sum of a few extents is another extent by accident."""
-    candidate = start
+def _primes() -> Iterator[int]:
+    candidate = 2
     while True:
         if all(candidate % d for d in range(2, int(candidate**0.5) + 1)):
             yield candidate
         candidate += 1
+
+
+def _numbers(index: int) -> Extent:
+    """The sizes of the dynamic extent that comes ``index``-th.
+
+    One is small: what is cut off at some length is not cut off there. One is divisible by small numbers and one is
+    not: rounding shows. Primes are in all of them: a product or sum of others is not the same by accident.
+    """
+    primes = list(islice(_primes(), index, index + 11))
+    return (primes[0], _STEP * primes[5], _STEP * primes[10] + 1)
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,11 @@ class Known:
 class DynamicExtents:
     """The dynamic extents of a model by name, each with its sizes."""
 
-    _primes: list[Iterator[int]] = field(default_factory=lambda: [_primes(size) for size in _STARTS])
     by_name: dict[str, Extent] = field(default_factory=dict[str, Extent])
 
     def __getitem__(self, name: str) -> Extent:
         if name not in self.by_name:
-            self.by_name[name] = tuple(map(next, self._primes))
+            self.by_name[name] = _numbers(len(self.by_name))
         return self.by_name[name]
 
     def names(self) -> str:
