@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
-from rlx_dialect.passes.matching.dominance import DominanceError, check_dominance
 from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
-from rlx_dialect.pipelines.source import parse_located
+from rlx_dialect.pipelines.source import parse_located, verify_module
 from rlx_dialect.xdsl_compat import (
     ArgSpecParseError,
     DiagnosticException,
@@ -108,12 +106,7 @@ class RlxOpt(xDSLOptMain):
     def _verify(self, prog: ModuleOp, when: str) -> None:
         if self.args.disable_verify:
             return
-        try:
-            prog.verify()
-            check_dominance(prog)
-        except (DiagnosticException, ValueError) as error:
-            op = error.op if isinstance(error, DominanceError) else _invalid_operation(prog)
-            raise OptError(message(self.get_input_name(), f"{when}{error}", op)) from error
+        verify_module(prog, self.get_input_name(), when)
 
     def _pass_failed(self, failed: ModulePass, prog: ModuleOp, error: Exception) -> NoReturn:
         if isinstance(error, OptError):
@@ -212,16 +205,6 @@ class _KeptOutput(StringIO):
     def close(self) -> None:
         self.text = self.getvalue()
         super().close()
-
-
-def _invalid_operation(module: ModuleOp) -> Operation | None:
-    """The first operation that does not verify by itself."""
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except (DiagnosticException, ValueError):
-            return op
-    return None
 
 
 def _named(name: str) -> str:

@@ -1,15 +1,17 @@
-"""Parsing with source locations: every operation knows its line, so that a message about it can say where it is."""
+"""Reading modules with source locations: a message about an operation can say where it is."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from pathlib import Path
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Operation
 
-from rlx_dialect.pipelines.diagnostics import OptError
-from rlx_dialect.xdsl_compat import Context, ExactParser, VerifyException
+from rlx_dialect.passes.matching.dominance import DominanceError, check_dominance
+from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
+from rlx_dialect.xdsl_compat import Context, DiagnosticException, ExactParser, ParseError, VerifyException
 
 
 class LocatingParser(ExactParser):
@@ -43,3 +45,37 @@ def parse_located(
 ) -> ModuleOp:
     """Parse a module whose operations know their places in ``name``; raises ParseError or OptError."""
     return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
+
+
+def verify_module(module: ModuleOp, file: str, when: str = "") -> None:
+    """Verify ``module``, dominance included; raises OptError with the first operation that is wrong."""
+    try:
+        module.verify()
+        check_dominance(module)
+    except (DiagnosticException, ValueError) as error:
+        op = error.op if isinstance(error, DominanceError) else _invalid_operation(module)
+        raise OptError(message(file, f"{when}{error}", op)) from error
+
+
+def _invalid_operation(module: ModuleOp) -> Operation | None:
+    """The first operation that does not verify by itself."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except (DiagnosticException, ValueError):
+            return op
+    return None
+
+
+def read_module(path: Path, ctx: Context) -> ModuleOp:
+    """The verified module in a file; everything that is wrong with the file is an OptError."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptError(message(str(path), f"an .mlir file expected: {error}")) from error
+    try:
+        module = parse_located(ctx, text, str(path))
+    except ParseError as error:
+        raise OptError(parse_message(error)) from error
+    verify_module(module, str(path))
+    return module
