@@ -92,7 +92,7 @@ class RlxOpt(xDSLOptMain):
             except ShrinkException:
                 raise
             except Exception as error:
-                self._pass_failed(current, prog, error)
+                self._pass_failed(current, error)
             if self.args.time_passes:
                 print(f"Pass {current.name} took {time.perf_counter() - start} seconds", file=sys.stderr)
             if following is None or self.args.verify_each:
@@ -108,7 +108,7 @@ class RlxOpt(xDSLOptMain):
             return
         verify_module(prog, self.get_input_name(), when)
 
-    def _pass_failed(self, failed: ModulePass, prog: ModuleOp, error: Exception) -> NoReturn:
+    def _pass_failed(self, failed: ModulePass, error: Exception) -> NoReturn:
         if isinstance(error, OptError):
             raise error
         text = str(error) if isinstance(error, EXPECTED) else f"{type(error).__name__}: {error}, a mistake in the pass"

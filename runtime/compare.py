@@ -14,7 +14,7 @@ class Difference:
     """The largest errors of one output against the reference.
 
     ``relative`` is the largest |found - expected| / |expected| over elements whose expected value is not tiny
-    (above 1e-6 of the output's largest magnitude): relative errors of values that cancel to nothing say nothing.
+    (above 1e-3 of the output's largest magnitude): relative errors of values that cancel to nothing say nothing.
     """
 
     name: str
@@ -45,7 +45,7 @@ def difference(name: str, found: Array, expected: Array, atol: float, rtol: floa
         error = np.where(same, 0.0, np.abs(f - e))
     error = np.where(np.isnan(error), np.inf, error)
     size = np.where(np.isfinite(e), np.abs(e), 0.0)
-    counts = size > 1e-6 * size.max(initial=0.0)
+    counts = size > 1e-3 * size.max(initial=0.0)
     relative = np.where(counts, error / np.where(counts, size, 1.0), 0.0)
     within = bool((error <= atol + rtol * size).all())
     return Difference(name, float(error.max(initial=0.0)), float(relative.max(initial=0.0)), within)

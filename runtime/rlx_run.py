@@ -19,15 +19,17 @@ from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
 from rlx_dialect.graph import GraphError, arguments, main_function, output_names
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.indexing import GatherOp
+from rlx_dialect.pipelines.diagnostics import OptError
 from rlx_dialect.pipelines.named import run_named
+from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
 from rlx_dialect.runtime.compare import difference, tolerance
-from rlx_dialect.runtime.engine import BindingError, Engine, Executable
+from rlx_dialect.runtime.engine import Engine, Executable
 from rlx_dialect.runtime.progress import step
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
-from rlx_dialect.weights import WeightsError, find_weights, random_weights
-from rlx_dialect.xdsl_compat import ParseError, VerifyException, parse_module, rlx_context
+from rlx_dialect.weights import find_weights, random_weights
+from rlx_dialect.xdsl_compat import rlx_context
 
 ENGINES: Mapping[str, tuple[str, str]] = {
     "iree": ("rlx_dialect.runtime.iree", "IreeEngine"),
@@ -61,11 +63,11 @@ def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str
     clone = module.clone()
     if engine == REFERENCE:
         run_named(clone, f"{target}-fuse")
-        clone.verify()
+        verify_module(clone, f"after {target}-fuse")
         return Reference(clone, weights)
     with step(f"fuse and lower for {target}"):
         run_named(clone, target)
-        clone.verify()
+        verify_module(clone, f"after {target}")
     module_name, class_name = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
     with step(f"compile with {engine}"):
@@ -164,13 +166,8 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments_: argparse.Namespace) -> int:
     """Exit status: 0, or 1 when ``--check`` found an output beyond tolerance."""
     path: Path = arguments_.model
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: an .mlir file expected: {error}") from error
     with step(f"read {path}"):
-        module = parse_module(text, rlx_context(), str(path))
-        module.verify()
+        module = read_module(path, rlx_context())
     function = main_function(module)
     weights = find_weights(module, path)
     if weights is None:
@@ -206,7 +203,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser().parse_args(argv)
     try:
         sys.exit(run(options))
-    except (ParseError, VerifyException) as error:
-        sys.exit(f"rlx-run: {options.model}: {error}")
-    except (UsageError, GraphError, BindingError, ToolError, WeightsError) as error:
+    except (OptError, ToolError, ValueError) as error:
         sys.exit(f"rlx-run: {error}")

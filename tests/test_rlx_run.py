@@ -1,0 +1,131 @@
+"""rlx-run: inputs and outputs as files, the check, its exit status, its messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import parse
+
+from rlx_dialect.runtime import rlx_run
+from rlx_dialect.runtime.compare import difference
+
+MLP = """func.func @main(%x: tensor<3x5xf32> {rlx.input = "x"}, %w: tensor<5x7xf32> {rlx.param = "w"},
+                %b: tensor<7xf32> {rlx.param = "b"})
+    -> (tensor<3x7xf32> {rlx.output = "y"}, tensor<3x5xf32> {rlx.output = "same"}) {
+  %0 = rlx.matmul %x, %w : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+  %1 = rlx.binary add %0, %b : (tensor<3x7xf32>, tensor<7xf32>) -> tensor<3x7xf32>
+  %2 = rlx.activation gelu %1 : tensor<3x7xf32>
+  func.return %2, %x : tensor<3x7xf32>, tensor<3x5xf32>
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "mlp.mlir"
+    path.write_text(MLP)
+    return path
+
+
+def run(*arguments: str | Path) -> int | str | None:
+    with pytest.raises(SystemExit) as exit_:
+        rlx_run.main([str(a) for a in arguments])
+    return exit_.value.code
+
+
+@pytest.mark.parametrize("engine", ["reference", "iree"])
+def test_check_prints_the_error_of_each_output(model: Path, engine: str, capsys: pytest.CaptureFixture[str]):
+    assert run(model, "--engine", engine, "--check") == 0
+    out = capsys.readouterr().out
+    assert "y: float32 3x7" in out
+    assert "same: largest error 0 absolute, 0 relative: ok" in out
+
+
+def test_check_beyond_tolerance_is_exit_status_1(model: Path, capsys: pytest.CaptureFixture[str]):
+    # gelu by IREE's approximation of erf is never bit-equal to the reference.
+    assert run(model, "--check", "--atol", "0", "--rtol", "0") == 1
+    out = capsys.readouterr().out
+    assert "y: largest error" in out
+    assert "BEYOND TOLERANCE" in out
+
+
+def test_inputs_and_outputs_are_npz_files_by_name(model: Path, tmp_path: Path):
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    np.savez(tmp_path / "in.npz", x=x)
+    assert run(model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz") == 0
+    with np.load(tmp_path / "out.npz") as out:
+        assert sorted(out.files) == ["same", "y"]
+        np.testing.assert_array_equal(out["same"], x)
+
+
+def test_random_inputs_depend_on_the_seed_alone(model: Path, tmp_path: Path):
+    stored: list[np.ndarray] = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert run(model, "--engine=reference", "--seed", str(seed), "--outputs", tmp_path / f"{name}.npz") == 0
+        with np.load(tmp_path / f"{name}.npz") as out:
+            stored.append(out["same"])
+    np.testing.assert_array_equal(stored[0], stored[1])
+    assert (stored[0] != stored[2]).any()
+
+
+def test_random_indices_stay_inside_the_table():
+    module = parse(
+        """func.func @main(%t: tensor<3x4xf32>, %i: tensor<50xi64> {rlx.input = "i"}) -> tensor<50x4xf32> {
+  %0 = rlx.gather %t, %i {axis = 0} : (tensor<3x4xf32>, tensor<50xi64>) -> tensor<50x4xf32>
+  func.return %0 : tensor<50x4xf32>
+}"""
+    )
+    values = rlx_run.random_inputs(rlx_run.main_function(module), 0, 2)
+    assert set(values["i"].tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({}, "inputs ['x'] expected; missing ['x']"),
+        ({"x": np.zeros((3, 5), np.float32), "z": np.zeros(1)}, "inputs ['x'] expected; unknown ['z']"),
+        ({"x": np.zeros((3, 4), np.float32)}, "input 'x' must be f32 of shape 3x5, got float32 of shape 3x4"),
+        ({"x": np.zeros((3, 5))}, "input 'x' must be f32 of shape 3x5, got float64 of shape 3x5"),
+    ],
+)
+def test_inputs_that_do_not_fit(model: Path, tmp_path: Path, stored: dict[str, np.ndarray], message: str):
+    np.savez(tmp_path / "in.npz", **stored)
+    assert message in str(run(model, "--inputs", tmp_path / "in.npz"))
+
+
+def test_messages_for_bad_files(model: Path, tmp_path: Path):
+    assert "nowhere.mlir: error: an .mlir file expected" in str(run(tmp_path / "nowhere.mlir"))
+    (tmp_path / "bad.npz").write_text("no archive")
+    assert "bad.npz: an .npz file of inputs expected" in str(run(model, "--inputs", tmp_path / "bad.npz"))
+    model.write_text(MLP.replace("gelu", "glu"))
+    assert "mlp.mlir:6:23: error: 'rlx.activation': 'glu' is none of gelu," in str(run(model))
+    model.write_text(MLP.replace("rlx.binary add %0, %b", "rlx.binary bit_or %0, %b"))
+    message = str(run(model))
+    assert "mlp.mlir:5:8: error: 'rlx.binary': operands of bit_or must have an integer element type" in message
+    assert len(message.splitlines()) == 2
+
+
+def test_a_target_without_an_engine_here(model: Path):
+    expected = "rlx-run: no engine runs target 'cuda' on this machine (runnable: cpu, metal, wgpu)"
+    assert run(model, "--target=cuda") == expected
+    assert run(model, "--target=cuda", "--engine=reference", "--check") == 0
+
+
+def test_bench_prints_times(model: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(model, "--engine=reference", "--bench", "3") == 0
+    assert "3 runs: median" in capsys.readouterr().out
+
+
+def test_difference_of_special_values():
+    nan, inf = np.nan, np.inf
+    expected = np.array([nan, inf, -inf, 1.0], np.float32)
+    assert difference("y", expected, expected, 0, 0).within
+    for other in ([0, inf, -inf, 1], [nan, -inf, -inf, 1], [nan, inf, -inf, nan], [nan, 3e38, -inf, 1]):
+        found = np.array(other, np.float32)
+        result = difference("y", found, expected, 1e-2, 1e-2)
+        assert not result.within
+        assert result.absolute == inf
+    with pytest.raises(ValueError, match="output 'y' has shape"):
+        difference("y", expected[:3], expected, 0, 0)
