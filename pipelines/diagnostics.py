@@ -50,7 +50,7 @@ def _function(op: Operation) -> str:
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         parent = parent.parent_op()
-    return f"@{parent.sym_name.data}: " if parent is not None and op is not parent else ""
+    return "" if parent is None else f"@{parent.sym_name.data}: "
 
 
 class _Recorder(Printer):
