@@ -103,7 +103,7 @@ def test_messages_for_bad_files(model: Path, tmp_path: Path):
     assert "mlp.mlir:6:23: error: 'rlx.activation': 'glu' is none of gelu," in str(run(model))
     model.write_text(MLP.replace("rlx.binary add %0, %b", "rlx.binary bit_or %0, %b"))
     message = str(run(model))
-    assert "mlp.mlir:5:8: error: 'rlx.binary': operands of bit_or must have an integer element type" in message
+    assert "mlp.mlir:5:3: error: 'rlx.binary': operands of bit_or must have an integer element type" in message
     assert len(message.splitlines()) == 2
 
 
