@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from rlx_dialect.frontends.onnx.importer import import_onnx, parse_extents
 from rlx_dialect.frontends.onnx.model import OnnxError
 from rlx_dialect.graph import arguments, main_function
-from rlx_dialect.runtime.progress import step
+from rlx_dialect.progress import step
 from rlx_dialect.weights import SUFFIX, WEIGHTS, WeightsError, write_weights
 from rlx_dialect.xdsl_compat import print_module
 

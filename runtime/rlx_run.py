@@ -23,9 +23,9 @@ from rlx_dialect.pipelines.diagnostics import OptError
 from rlx_dialect.pipelines.named import run_named
 from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
+from rlx_dialect.progress import step
 from rlx_dialect.runtime.compare import difference, tolerance
 from rlx_dialect.runtime.engine import Engine, Executable
-from rlx_dialect.runtime.progress import step
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import find_weights, random_weights
