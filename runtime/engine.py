@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DictionaryAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, round_to, storage_dtype
 from rlx_dialect.graph import GraphError, arguments, output_names
+from rlx_dialect.lowering import UNSIGNED
 from rlx_dialect.shapes import Shape, compatible, show
 
 _NUMPY_BF16 = "bfloat16"
@@ -97,17 +107,28 @@ class Signature:
     @staticmethod
     def of(function: FuncOp) -> Signature:
         groups: dict[str, list[Slot]] = {"input": [], "param": []}
-        for argument in arguments(function):
-            groups[argument.kind].append(_slot(argument.name, argument.value.type))
+        for index, argument in enumerate(arguments(function)):
+            unsigned = _is_marked(function.arg_attrs, index)
+            groups[argument.kind].append(_slot(argument.name, argument.value.type, unsigned))
         results = zip(output_names(function), function.function_type.outputs, strict=True)
-        outputs = tuple(_slot(name, type) for name, type in results)
+        outputs = tuple(
+            _slot(name, type, _is_marked(function.res_attrs, index)) for index, (name, type) in enumerate(results)
+        )
         return Signature(tuple(groups["input"]), tuple(groups["param"]), outputs)
 
 
-def _slot(name: str, type: Attribute) -> Slot:
+def _is_marked(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> bool:
+    return attributes is not None and UNSIGNED in attributes.data[index].data
+
+
+def _slot(name: str, type: Attribute, unsigned: bool) -> Slot:
     if not isinstance(type, TensorType | MemRefType):
         raise GraphError(f"'{name}' must be a tensor or a memref to cross the border of a graph, got {type}")
-    return Slot(name, type.element_type, type.get_shape())
+    element = type.element_type
+    if unsigned:
+        assert isinstance(element, IntegerType)
+        element = IntegerType(element.width.data, Signedness.UNSIGNED)
+    return Slot(name, element, type.get_shape())
 
 
 def bind(what: str, slots: Sequence[Slot], values: Mapping[str, Array]) -> list[Array]:

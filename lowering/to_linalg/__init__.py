@@ -1,8 +1,6 @@
-"""RLX to linalg on tensors: one file a family of operations, ``rlx-lower-to-linalg`` drives them."""
+"""RLX to linalg on tensors: one file a family of operations, driven by ``rlx-lower-to-linalg``."""
 
-BARRIER = "rlx.barrier_before"
-"""Discardable unit attribute on the first linalg operation of a norm.
+from rlx_dialect.lowering.to_linalg.conversion import LoweringError, LowerToLinalg
+from rlx_dialect.lowering.to_linalg.tensors import BARRIER
 
-A compiler that forms its own dispatches (IREE) should not fuse what produces the norm's operands into the norm:
-the engine puts an optimisation barrier there. Other compilers ignore it.
-"""
+__all__ = ["BARRIER", "LowerToLinalg", "LoweringError"]

@@ -108,12 +108,22 @@ class Real:
     def clip(self, low: float, high: float) -> Real:
         return self.max(low).min(high)
 
+    def _compare(self, predicate: str, other: Real | float) -> SSAValue:
+        return self.b.insert(arith.CmpfOp(self.value, self._with(other), predicate)).result
+
+    # Comparisons are false with NaN, except that NaN differs from everything.
+
     def above(self, other: Real | float) -> SSAValue:
-        """Whether it is greater; false with NaN."""
-        return self.b.insert(arith.CmpfOp(self.value, self._with(other), "ogt")).result
+        return self._compare("ogt", other)
 
     def below(self, other: Real | float) -> SSAValue:
-        return self.b.insert(arith.CmpfOp(self.value, self._with(other), "olt")).result
+        return self._compare("olt", other)
+
+    def equals(self, other: Real | float) -> SSAValue:
+        return self._compare("oeq", other)
+
+    def differs(self, other: Real | float) -> SSAValue:
+        return self._compare("une", other)
 
     def where(self, condition: SSAValue, other: Real | float) -> Real:
         """``self`` where ``condition`` holds, else ``other``."""

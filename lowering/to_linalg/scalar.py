@@ -14,7 +14,7 @@ import math as pymath
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, UnregisteredOp
+from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, IntegerType, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
@@ -70,6 +70,22 @@ def _sign(x: Real) -> Real:
     return x.const(1).where(x.above(0), x.const(-1).where(x.below(0), x))
 
 
+_TURN = {
+    Float32Type: (6.2831854820251465, -1.7484555314695172e-07, -6.8604980400235275e-15),
+    Float64Type: (2 * pymath.pi, 2.4492935982947064e-16, -5.989539619436679e-33),
+}
+"""2π as a sum of numbers of each type, the largest first."""
+
+
+def _within_a_turn(x: Real) -> Real:
+    """``x`` less whole turns, exact to the last bit for arguments up to a million: the compilers' own is not."""
+    big, middle, small = _TURN[type(x.value.type)]
+    turns = -(x * (1 / (2 * pymath.pi))).apply(math.RoundEvenOp)
+    for part in (big, middle, small):
+        x = turns.apply(math.FmaOp, part, x)
+    return x
+
+
 def _call(operation: type[Operation]) -> Callable[[Real], Real]:
     return lambda x: x.apply(operation)
 
@@ -88,9 +104,9 @@ FLOAT_ACTIVATIONS: Mapping[ActivationKind, Callable[[Real], Real]] = {
     ActivationKind.NEG: lambda x: -x,
     ActivationKind.ABS: _abs,
     ActivationKind.ROUND: _call(math.RoundEvenOp),
-    ActivationKind.SIN: _call(math.SinOp),
-    ActivationKind.COS: _call(math.CosOp),
-    ActivationKind.TAN: _call(math.TanOp),
+    ActivationKind.SIN: lambda x: _within_a_turn(x).apply(math.SinOp),
+    ActivationKind.COS: lambda x: _within_a_turn(x).apply(math.CosOp),
+    ActivationKind.TAN: lambda x: _within_a_turn(x).apply(math.TanOp),
     ActivationKind.ATAN: _call(math.AtanOp),
     ActivationKind.RECIP: lambda x: 1 / x,
     ActivationKind.FLOOR: _call(math.FloorOp),
@@ -115,6 +131,39 @@ def _remainder(a: Real, b: Real) -> Real:
     return Real(a.b.insert(op).results[0], a.b)
 
 
+def _power(x: Real, y: Real) -> Real:
+    # math.powf is exp(y·log x) in most compilers: NaN for every negative x, and for 1^inf and NaN^0.
+    size = _abs(x)
+    power = x.const(1).where(size.equals(1), size.apply(math.PowFOp, y))
+    floor, half = y.apply(math.FloorOp), y * 0.5
+    odd = _both(floor.equals(y), half.apply(math.FloorOp).differs(half), x.b)
+    signed = (-power).where(_both(odd, _sign_bit(x), x.b), power)
+    undefined = _both(_both(x.below(0), size.below(pymath.inf), x.b), floor.differs(y), x.b)
+    power = x.const(pymath.nan).where(undefined, signed)
+    return x.const(1).where(x.equals(1), x.const(1).where(y.equals(0), power))
+
+
+def _atan2(y: Real, x: Real) -> Real:
+    # From the first octant outwards. Compilers that use atan(y/x) lose the signs of zeros, and give NaN for 0/0.
+    a, b = _abs(y), _abs(x)
+    low, high = a.min(b), a.max(b)
+    slope = x.const(0).where(high.equals(0), low / high)
+    slope = x.const(1).where(low.equals(pymath.inf), slope)
+    angle = slope.apply(math.AtanOp)
+    angle = (x.const(pymath.pi / 2) - angle).where(a.above(b), angle)
+    angle = (x.const(pymath.pi) - angle).where(_sign_bit(x), angle)
+    return angle.apply(math.CopySignOp, y)
+
+
+def _both(p: SSAValue, q: SSAValue, b: Builder) -> SSAValue:
+    return b.insert(arith.AndIOp(p, q)).result
+
+
+def _sign_bit(x: Real) -> SSAValue:
+    """Whether x is negative or -0."""
+    return x.const(1).apply(math.CopySignOp, x).below(0)
+
+
 FLOAT_BINARIES: Mapping[BinaryKind, Callable[[Real, Real], Real]] = {
     BinaryKind.ADD: Real.__add__,
     BinaryKind.SUB: Real.__sub__,
@@ -122,9 +171,9 @@ FLOAT_BINARIES: Mapping[BinaryKind, Callable[[Real, Real], Real]] = {
     BinaryKind.DIV: Real.__truediv__,
     BinaryKind.MAX: Real.max,
     BinaryKind.MIN: Real.min,
-    BinaryKind.POW: lambda a, b: a.apply(math.PowFOp, b),
+    BinaryKind.POW: _power,
     BinaryKind.MOD: _remainder,
-    BinaryKind.ATAN2: lambda a, b: a.apply(math.Atan2Op, b),
+    BinaryKind.ATAN2: _atan2,
 }
 
 INTEGER_ACTIVATIONS: Mapping[ActivationKind, Callable[[Integers, SSAValue], SSAValue]] = {
@@ -155,15 +204,20 @@ INTEGER_BINARIES: Mapping[BinaryKind, Callable[[Integers, SSAValue, SSAValue], S
 _FLOAT_PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 
 
-def _reals(values: Sequence[SSAValue], b: Builder) -> list[Real]:
-    """Floats of one type in the type that they are computed in."""
-    return [Real(convert_float(v, wide_element(v.type), b), b) for v in values]
+def widen(value: SSAValue, b: Builder) -> SSAValue:
+    """A scalar in the type that it is computed in."""
+    return convert_float(value, wide_element(value.type), b) if isinstance(value.type, AnyFloat) else value
+
+
+def reals(values: Sequence[SSAValue], b: Builder) -> list[Real]:
+    """Floats in the type that they are computed in, to write formulas with."""
+    return [Real(widen(v, b), b) for v in values]
 
 
 def activation(kind: ActivationKind, x: SSAValue, b: Builder, *, unsigned: bool = False) -> SSAValue:
     """``kind`` of a scalar; a float narrower than f32 is computed in f32 and rounded."""
     if isinstance(x.type, AnyFloat):
-        (real,) = _reals([x], b)
+        (real,) = reals([x], b)
         return convert_float(FLOAT_ACTIVATIONS[kind](real).value, x.type, b)
     return INTEGER_ACTIVATIONS[kind](Integers(x.type, unsigned, b), x)
 
@@ -171,7 +225,7 @@ def activation(kind: ActivationKind, x: SSAValue, b: Builder, *, unsigned: bool 
 def binary(kind: BinaryKind, x: SSAValue, y: SSAValue, b: Builder, *, unsigned: bool = False) -> SSAValue:
     """``kind`` of two scalars of one type; floats narrower than f32 are computed in f32 and rounded."""
     if isinstance(x.type, AnyFloat):
-        left, right = _reals([x, y], b)
+        left, right = reals([x, y], b)
         return convert_float(FLOAT_BINARIES[kind](left, right).value, x.type, b)
     # An i1 is 0 or 1: read as signed it would be 0 or -1.
     return INTEGER_BINARIES[kind](Integers(x.type, unsigned or is_bool(x.type), b), x, y)
@@ -180,7 +234,7 @@ def binary(kind: BinaryKind, x: SSAValue, y: SSAValue, b: Builder, *, unsigned: 
 def compare(kind: CompareKind, x: SSAValue, y: SSAValue, b: Builder, *, unsigned: bool = False) -> SSAValue:
     """An i1; with NaN it is false, except that ``ne`` is true."""
     if isinstance(x.type, AnyFloat):
-        left, right = _reals([x, y], b)
+        left, right = reals([x, y], b)
         return b.insert(arith.CmpfOp(left.value, right.value, _FLOAT_PREDICATES[kind])).result
     return Integers(x.type, unsigned or is_bool(x.type), b).compare(kind.value, x, y)
 
@@ -197,7 +251,7 @@ def cast(x: SSAValue, source: Attribute, target: Attribute, b: Builder) -> SSAVa
         if isinstance(to, AnyFloat):
             return convert_float(x, to, b)
         assert isinstance(to, IntegerType)
-        (real,) = _reals([x], b)
+        (real,) = reals([x], b)
         return b.insert((arith.FPToUIOp if is_unsigned(target) else arith.FPToSIOp)(real.value, to)).result
     if isinstance(to, AnyFloat):
         wide = wide_element(to)
@@ -210,7 +264,7 @@ def cast(x: SSAValue, source: Attribute, target: Attribute, b: Builder) -> SSAVa
 
 def _is_not_zero(x: SSAValue, b: Builder) -> SSAValue:
     if isinstance(x.type, AnyFloat):
-        (real,) = _reals([x], b)
+        (real,) = reals([x], b)
         return b.insert(arith.CmpfOp(real.value, real.const(0).value, "une")).result
     return b.insert(arith.CmpiOp(x, constant(0, x.type, b), "ne")).result
 
@@ -240,12 +294,12 @@ def emit_scalar(op: ElementwiseOp, operands: Sequence[SSAValue], b: Builder) -> 
         case WhereOp():
             return b.insert(arith.SelectOp(*operands)).result
         case FmaOp():
-            x, y, z = _reals(operands, b)
+            x, y, z = reals(operands, b)
             return convert_float(x.apply(math.FmaOp, y, z).value, operands[0].type, b)
         case CastOp():
             return cast(operands[0], op.element(0), element_of(op.result), b)
         case ClampOp():
-            (real,) = _reals(operands, b)
+            (real,) = reals(operands, b)
             return convert_float(real.clip(op.min.value.data, op.max.value.data).value, operands[0].type, b)
         case StopGradientOp():
             return operands[0]

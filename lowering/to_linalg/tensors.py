@@ -1,0 +1,359 @@
+"""Building linalg and tensor operations, with extents that are known by value.
+
+An extent is an ``int`` where it is static and an SSA value of type ``index`` where it is dynamic. What is built
+here remembers the extents of its results, so a dynamic one is asked for once (``tensor.dim``) and equal extents
+are one SSA value. Extents that meet in one loop are taken to be equal; verifiers have checked the static ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.lowering.to_linalg.arithmetic import constant
+from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
+from rlx_dialect.shapes import DYNAMIC, Shape
+from rlx_dialect.xdsl_compat import Builder, InsertPoint
+
+BARRIER = "rlx.barrier_before"
+"""Discardable unit attribute on the first linalg operation of a norm.
+
+A compiler that forms its own dispatches (IREE) should not fuse what produces the norm's operands into the norm:
+the engine puts an optimisation barrier there. Other compilers ignore it.
+"""
+
+Body = Callable[[Builder, list[SSAValue]], SSAValue]
+"""Writes the scalar code of one element from its input elements (and, in a reduction, what was gathered so far)."""
+
+Access = int | AffineExpr
+"""How an input axis is read in a loop nest: by the loop of that number, or at an expression of the loops."""
+
+FIRST = AffineConstantExpr(0)
+"""The first (and only) element of an axis that broadcasts."""
+
+
+@dataclass(frozen=True)
+class Splat:
+    """One number for every element; it is written into the bodies that use it."""
+
+    value: float
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tensor that is not read as broadcasting would: ``access`` has one entry for each of its axes."""
+
+    value: SSAValue
+    access: tuple[Access, ...]
+
+
+Operand = SSAValue | Splat | Read
+
+
+def static_shape(extents: Sequence[Extent]) -> Shape:
+    return tuple(e if isinstance(e, int) else DYNAMIC for e in extents)
+
+
+class Tensors:
+    """Inserts operations at :attr:`b`."""
+
+    def __init__(self, b: Builder):
+        self.b = b
+        self.known_extents: dict[SSAValue, tuple[Extent, ...]] = {}
+        self.symbols = Symbols()
+
+    def op(self, operation: Operation) -> SSAValue:
+        """Insert an operation of one result."""
+        return self.b.insert(operation).results[0]
+
+    def made(self, operation: Operation, extents: Sequence[Extent]) -> SSAValue:
+        """Insert an operation whose result has these extents."""
+        value = self.op(operation)
+        self.known_extents[value] = tuple(extents)
+        return value
+
+    # Extents.
+
+    def extents(self, value: SSAValue) -> tuple[Extent, ...]:
+        """The extents of a tensor; none for a scalar."""
+        if value not in self.known_extents:
+            self.known_extents[value] = tuple(
+                self.op(tensor.DimOp(value, self.index(axis))) if extent == DYNAMIC else extent
+                for axis, extent in enumerate(shape_of(value))
+            )
+        return self.known_extents[value]
+
+    def index(self, extent: Extent) -> SSAValue:
+        return constant(extent, IndexType(), self.b) if isinstance(extent, int) else extent
+
+    def dynamic(self, extents: Sequence[Extent]) -> list[SSAValue]:
+        return [e for e in extents if not isinstance(e, int)]
+
+    def extent(self, product: Product) -> Extent:
+        """The value of a product of extents."""
+        if (known := self.symbols.known(product)) is not None:
+            return known
+        first, *rest = self.symbols.factors(product)
+        value: SSAValue = first
+        for factor in rest:
+            value = self.op(arith.MuliOp(value, factor))
+        if product.number != 1:
+            value = self.op(arith.MuliOp(value, self.index(product.number)))
+        self.symbols.define(value, product)
+        return value
+
+    def add_extents(self, a: Extent, b: Extent) -> Extent:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if b == 0:
+            return a
+        return self.op(arith.AddiOp(self.index(a), self.index(b)))
+
+    @contextmanager
+    def nested(self) -> Generator[None, None, None]:
+        """Within a nested block: extents that are asked for there are not known outside."""
+        outer = self.known_extents, self.symbols
+        self.known_extents, self.symbols = self.known_extents.copy(), self.symbols.copy()
+        try:
+            yield
+        finally:
+            self.known_extents, self.symbols = outer
+
+    # New tensors.
+
+    def empty(self, extents: Sequence[Extent], element: Attribute) -> SSAValue:
+        type = TensorType(element, static_shape(extents))
+        return self.made(tensor.EmptyOp(self.dynamic(extents), type), extents)
+
+    def filled(self, extents: Sequence[Extent], element: Attribute, value: float) -> SSAValue:
+        """Every element ``value``: never a dense constant, which xDSL cannot read back for NaN and infinities."""
+        scalar = constant(value, element, self.b)
+        return self.made(linalg.FillOp([scalar], [self.empty(extents, element)]), extents)
+
+    def cast(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """``value`` with more or fewer extents known statically."""
+        if value.type == type:
+            return value
+        assert isinstance(type, TensorType)
+        extents = [s if s != DYNAMIC else e for s, e in zip(type.get_shape(), self.extents(value), strict=True)]
+        return self.made(tensor.CastOp(value, type), extents)
+
+    # Loops.
+
+    def generic(
+        self,
+        loops: Sequence[Extent],
+        inputs: Sequence[tuple[SSAValue, Sequence[Access]]],
+        element: Attribute,
+        body: Body,
+        *,
+        reduced: Sequence[int] = (),
+        start: float = 0.0,
+        barrier: bool = False,
+    ) -> SSAValue:
+        """A loop nest that computes one element of the result in each round.
+
+        The result has the ``loops`` that are not ``reduced`` as axes, in order. With reduced loops the body's last
+        argument is the result so far, which is ``start`` before the first round. ``barrier``: see :data:`BARRIER`.
+        """
+        kept = [axis for axis in range(len(loops)) if axis not in reduced]
+        extents = [loops[axis] for axis in kept]
+        init = self.filled(extents, element, start) if reduced else self.empty(extents, element)
+        block = Block(arg_types=[*(element_of(value) for value, _ in inputs), element])
+        inner = Builder(InsertPoint.at_end(block))
+        arguments: list[SSAValue] = [*block.args] if reduced else [*block.args[:-1]]
+        inner.insert(linalg.YieldOp(body(inner, arguments)))
+        maps = [*(access for _, access in inputs), kept]
+        iterator = IteratorTypeAttr
+        op = linalg.GenericOp(
+            [value for value, _ in inputs],
+            [init],
+            Region(block),
+            [AffineMapAttr(AffineMap(len(loops), 0, tuple(_expression(a) for a in access))) for access in maps],
+            [iterator.reduction() if axis in reduced else iterator.parallel() for axis in range(len(loops))],
+            [init.type],
+        )
+        if barrier:
+            op.attributes[BARRIER] = UnitAttr()
+        return self.made(op, extents)
+
+    def broadcast_loops(self, operands: Sequence[Operand], shape: Shape) -> list[Extent]:
+        """The loops over the broadcast of ``operands``, whose static shape is ``shape``."""
+        tensors = [self.extents(o) for o in operands if isinstance(o, SSAValue) and isinstance(o.type, TensorType)]
+        loops: list[Extent] = []
+        for axis, static in zip(range(-len(shape), 0), shape, strict=True):
+            here = [e[axis] for e in tensors if len(e) >= -axis]
+            loops.append(static if static != DYNAMIC else next(e for e in here if not isinstance(e, int)))
+        return loops
+
+    def elementwise(
+        self,
+        loops: Sequence[Extent],
+        operands: Sequence[Operand],
+        element: Attribute,
+        body: Body,
+        *,
+        barrier: bool = False,
+    ) -> SSAValue:
+        """One element of the result from one of each operand; tensors broadcast, other operands are the same in all."""
+        reads: list[Read | None] = []
+        for operand in operands:
+            if isinstance(operand, SSAValue) and isinstance(operand.type, TensorType):
+                operand = self._broadcast(operand, loops)
+            reads.append(operand if isinstance(operand, Read) else None)
+
+        def with_scalars(b: Builder, elements: list[SSAValue]) -> SSAValue:
+            arguments: list[SSAValue] = []
+            for operand, read in zip(operands, reads, strict=True):
+                if isinstance(operand, Splat):
+                    arguments.append(constant(operand.value, operand.type, b))
+                else:
+                    arguments.append(operand if read is None and isinstance(operand, SSAValue) else elements.pop(0))
+            return body(b, arguments)
+
+        inputs = [(read.value, read.access) for read in reads if read is not None]
+        return self.generic(loops, inputs, element, with_scalars, barrier=barrier)
+
+    def _broadcast(self, value: SSAValue, loops: Sequence[Extent]) -> Read:
+        """How ``value`` is read in ``loops``; where only run time can tell an extent of 1, it is stretched first."""
+        extents = self.extents(value)
+        mine = loops[len(loops) - len(extents) :]
+        if any(
+            not isinstance(e, int) and isinstance(loop, int) and loop != 1
+            for e, loop in zip(extents, mine, strict=True)
+        ):
+            value, extents = self.stretch(value, mine), tuple(mine)
+        first = len(loops) - len(extents)
+        access = (
+            FIRST if extent == 1 and loop != 1 else first + axis
+            for axis, (extent, loop) in enumerate(zip(extents, mine, strict=True))
+        )
+        return Read(value, tuple(access))
+
+    def stretch(self, value: SSAValue, extents: Sequence[Extent]) -> SSAValue:
+        """``value`` broadcast to as many ``extents``, where only run time tells which of its own are 1."""
+        own = self.extents(value)
+
+        def position(b: Builder, loops: list[SSAValue]) -> list[SSAValue]:
+            zero, one = constant(0, IndexType(), b), constant(1, IndexType(), b)
+            places: list[SSAValue] = []
+            for loop, extent in zip(loops, own, strict=True):
+                if extent == 1:
+                    places.append(zero)
+                elif isinstance(extent, int):
+                    places.append(loop)
+                else:
+                    single = b.insert(arith.CmpiOp(extent, one, "eq")).result
+                    places.append(b.insert(arith.SelectOp(single, zero, loop)).result)
+            return places
+
+        return self.picked(extents, value, position)
+
+    def picked(
+        self, loops: Sequence[Extent], source: SSAValue, position: Callable[[Builder, list[SSAValue]], list[SSAValue]]
+    ) -> SSAValue:
+        """For each round of ``loops`` the element of ``source`` at a computed position."""
+
+        def body(b: Builder, _: list[SSAValue]) -> SSAValue:
+            counters = [b.insert(linalg.IndexOp(axis)).result for axis in range(len(loops))]
+            return b.insert(tensor.ExtractOp(source, position(b, counters), element_of(source))).result
+
+        return self.generic(loops, [], element_of(source), body)
+
+    # Movement.
+
+    def reshape(self, value: SSAValue, extents: Sequence[Extent]) -> SSAValue:
+        """The same elements in row-major order with other extents of the same product."""
+        own = self.extents(value)
+        if tuple(own) == tuple(extents):
+            return value
+        if 0 in own:
+            return self.empty(extents, element_of(value))
+        groups = regroup([self.symbols.of([e]) for e in own], [self.symbols.of([e]) for e in extents])
+        middle = [self.extent(self.symbols.of([own[axis] for axis in before])) for before, _ in groups]
+        collapsed = self._collapse(value, [before for before, _ in groups], middle)
+        return self._expand(collapsed, [after for _, after in groups], extents)
+
+    def _collapse(self, value: SSAValue, groups: Sequence[Sequence[int]], extents: Sequence[Extent]) -> SSAValue:
+        if len(self.extents(value)) == len(extents):
+            return value
+        type = TensorType(element_of(value), static_shape(extents))
+        op = tensor.CollapseShapeOp.create(
+            operands=[value], result_types=[type], properties={"reassociation": _reassociation(groups)}
+        )
+        return self.made(op, extents)
+
+    def _expand(self, value: SSAValue, groups: Sequence[Sequence[int]], extents: Sequence[Extent]) -> SSAValue:
+        if len(self.extents(value)) == len(extents):
+            return value
+        shape = static_shape(extents)
+        type = TensorType(element_of(value), shape)
+        op = tensor.ExpandShapeOp(value, self.dynamic(extents), _reassociation(groups), shape, type)
+        return self.made(op, extents)
+
+    def slice(
+        self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[Extent], strides: Sequence[int] | None = None
+    ) -> SSAValue:
+        type = TensorType(element_of(value), static_shape(sizes))
+        steps = strides or [1] * len(sizes)
+        return self.made(tensor.ExtractSliceOp(value, offsets, sizes, steps, type), sizes)
+
+    def narrow(self, value: SSAValue, axis: int, start: int, length: Extent, step: int = 1) -> SSAValue:
+        """``length`` elements from ``start`` on along one axis, every ``step``-th."""
+        extents = list(self.extents(value))
+        rank = len(extents)
+        extents[axis] = length
+        return self.slice(
+            value,
+            [start if a == axis else 0 for a in range(rank)],
+            extents,
+            [step if a == axis else 1 for a in range(rank)],
+        )
+
+    def insert(self, value: SSAValue, into: SSAValue, offsets: Sequence[int]) -> SSAValue:
+        """``into`` with ``value`` written over a part of it."""
+        sizes = self.extents(value)
+        static = static_shape(sizes)
+        op = tensor.InsertSliceOp.get(value, into, static, offsets, sizes=self.dynamic(sizes))
+        return self.made(op, self.extents(into))
+
+    def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        extents = list(self.extents(values[0]))
+        for value in values[1:]:
+            extents[axis] = self.add_extents(extents[axis], self.extents(value)[axis])
+        type = TensorType(element_of(values[0]), static_shape(extents))
+        return self.made(tensor.ConcatOp(values, axis, type), extents)
+
+    def transpose(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
+        if list(perm) == list(range(len(perm))):
+            return value
+        extents = [self.extents(value)[p] for p in perm]
+        init = self.empty(extents, element_of(value))
+        return self.made(linalg.TransposeOp(value, init, DenseArrayBase.from_list(i64, list(perm)), init.type), extents)
+
+
+def _expression(access: Access) -> AffineExpr:
+    return AffineDimExpr(access) if isinstance(access, int) else access
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
