@@ -12,6 +12,16 @@ func.func @none_bshd(%q: tensor<2x5x4x8xf32>, %k: tensor<2x7x4x8xf32>, %v: tenso
   func.return
 }
 
+// CHECK-LABEL: func.func @explicit_none(
+// GENERIC-LABEL: sym_name = "explicit_none"
+// CHECK-NEXT: %0 = rlx.attention %q, %k, %v {num_heads = 4, num_kv_heads = 4, head_dim = 8, layout = bshd} : (tensor<2x5x4x8xf32>, tensor<2x7x4x8xf32>, tensor<2x7x4x8xf32>) -> tensor<2x5x4x8xf32>
+// GENERIC-NEXT: ^bb0(%q: tensor<2x5x4x8xf32>, %k: tensor<2x7x4x8xf32>, %v: tensor<2x7x4x8xf32>):
+// GENERIC-NEXT: %0 = "rlx.attention"(%q, %k, %v) <{mask_kind = #rlx<mask none>, num_heads = 4 : i64, num_kv_heads = 4 : i64, head_dim = 8 : i64, layout = #rlx<layout bshd>}> : (tensor<2x5x4x8xf32>, tensor<2x7x4x8xf32>, tensor<2x7x4x8xf32>) -> tensor<2x5x4x8xf32>
+func.func @explicit_none(%q: tensor<2x5x4x8xf32>, %k: tensor<2x7x4x8xf32>, %v: tensor<2x7x4x8xf32>) {
+  %0 = rlx.attention none %q, %k, %v {num_heads = 4, num_kv_heads = 4, head_dim = 8, layout = bshd} : (tensor<2x5x4x8xf32>, tensor<2x7x4x8xf32>, tensor<2x7x4x8xf32>) -> tensor<2x5x4x8xf32>
+  func.return
+}
+
 // CHECK-LABEL: func.func @none_bhsd(
 // GENERIC-LABEL: sym_name = "none_bhsd"
 // CHECK-NEXT: %0 = rlx.attention %q, %k, %v {num_heads = 4, head_dim = 8, layout = bhsd} : (tensor<2x4x5x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x8xf32>) -> tensor<2x4x5x8xf32>

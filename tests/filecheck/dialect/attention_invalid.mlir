@@ -209,6 +209,14 @@ func.func @f(%q: tensor<2x5x4x8xf32>, %k: tensor<2x7x4x8xf32>, %v: tensor<2x7x4x
 
 // -----
 
+// CHECK: error: 'rlx.attention': operand 'mask' must have shape 2x7, got 2x6
+func.func @f(%q: tensor<2x5x4x8xf32>, %k: tensor<2x?x4x8xf32>, %v: tensor<2x7x4x8xf32>, %m: tensor<2x6xf32>) {
+  %0 = rlx.attention custom %q, %k, %v, %m {num_heads = 4, head_dim = 8, layout = bshd} : (tensor<2x5x4x8xf32>, tensor<2x?x4x8xf32>, tensor<2x7x4x8xf32>, tensor<2x6xf32>) -> tensor<2x5x4x8xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: error: 'rlx.attention': operand 'mask' must have shape 2x4x5x7, got 5x7
 func.func @f(%q: tensor<2x5x4x8xf32>, %k: tensor<2x7x4x8xf32>, %v: tensor<2x7x4x8xf32>, %m: tensor<5x7xf32>) {
   %0 = rlx.attention bias %q, %k, %v, %m {num_heads = 4, head_dim = 8, layout = bshd} : (tensor<2x5x4x8xf32>, tensor<2x7x4x8xf32>, tensor<2x7x4x8xf32>, tensor<5x7xf32>) -> tensor<2x5x4x8xf32>
