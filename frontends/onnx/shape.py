@@ -131,11 +131,14 @@ def depth_to_space(node: Node) -> Value:
 
 @imports("SpaceToDepth")
 def space_to_depth(node: Node) -> Value:
+    """The opposite of DepthToSpace."""
     x, block = node.value(0), node.integer("blocksize", 1)
     n, c, h, w = node.extents_of(x)
     b = (block,) * node.graph.sizes
     rows, columns = (tuple(e // block for e in extent) for extent in (h, w))
-    moved = node.graph.transpose(node.reshape(x, [n, c, rows, b, columns, b]), (0, 3, 5, 1, 2, 4))
+    split = node.reshape(x, [n, c, rows, b, columns, b])
+    outer = node.word("mode", "DCR") == "DCR"
+    moved = node.graph.transpose(split, (0, 3, 5, 1, 2, 4) if outer else (0, 1, 3, 5, 2, 4))
     return node.reshape(moved, [n, node.product([c, b, b]), rows, columns])
 
 
