@@ -198,8 +198,11 @@ def test_extents_of_one_name_are_equal_and_are_given_together():
 
 def test_an_unnamed_extent_is_called_by_its_place():
     model = parsed("net (float[?, 2] x) => (y) { y = Neg(x) }")
-    result = imported(model, extents={"x.0": 7})
-    assert str(main_function(result.module).function_type.outputs.data[0]) == "tensor<7x2xf32>"
+    negative = parsed("net (float[1, 2] x) => (y) { y = Neg(x) }")
+    negative.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    for m in (model, negative):
+        result = imported(m, extents={"x.0": 7})
+        assert str(main_function(result.module).function_type.outputs.data[0]) == "tensor<7x2xf32>"
 
 
 def test_slices_of_dynamic_axes_that_are_whole_or_reversed():

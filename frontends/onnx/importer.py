@@ -155,7 +155,8 @@ class _Importer:
         if not type.HasField("shape"):
             raise self._error(f"input '{value.name}' must have a shape; the model does not give its rank")
         return [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or f"{value.name}.{axis}"
+            # Some exporters write -1 for what they do not know.
+            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{value.name}.{axis}"
             for axis, d in enumerate(type.shape.dim)
         ]
 
