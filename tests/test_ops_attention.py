@@ -49,7 +49,7 @@ def attention(
     *,
     heads: tuple[int, int] = (4, 4),
     kind: str = "",
-    mask: tuple[int, ...] | None = None,
+    mask: tuple[int | str, ...] | None = None,
     mask_type: str = "f32",
     type: str = "f32",
     value_dim: int = D,
@@ -263,6 +263,19 @@ def test_dynamic_extents(extents: tuple[int | str, int | str, int | str], kind: 
             decomposed(module, "rlx.attention")
     else:
         assert_close(run_reference(decomposed(module, "rlx.attention"), values), expected)
+
+
+@pytest.mark.parametrize("type", ["f32", "i1"])
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_dynamic_masks(type: str, rank: int):
+    mask = {2: (B, SK), 3: (B, SQ, SK), 4: (B, 4, SQ, SK)}[rank]
+    static = attention("bhsd", kind="custom", mask=mask, mask_type=type)
+    values = random_values(static, 11)
+    unknown = {2: ("?", "?"), 3: ("?", "?", "?"), 4: ("?", 4, "?", "?")}[rank]
+    module = attention("bhsd", kind="custom", mask=unknown, mask_type=type, extents=("?", "?", "?"))
+    expected = run_reference(static, values)
+    assert_close(run_reference(module, values), expected)
+    assert_close(run_reference(decomposed(module, "rlx.attention"), values), expected)
 
 
 # Rotary embedding.

@@ -20,7 +20,7 @@ from rlx_dialect.attributes import (
     RopeStyle,
     RopeStyleAttr,
 )
-from rlx_dialect.base import RlxOp, element_of, shape_of
+from rlx_dialect.base import RlxOp, element_of, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, wide_element
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.contraction import MatMulOp, Value
@@ -256,7 +256,8 @@ class AttentionOp(RlxOp):
         if self.mask_kind.data is MaskKind.BIAS:
             scores = scores + args[3]
         elif self.mask_kind.data is MaskKind.CUSTOM:
-            mask = args[3].reshape(_mask_rank_4(args[3].shape))
+            # [B, Sk] and [B, Sq, Sk] leave out axes after the first.
+            mask = np.expand_dims(args[3], tuple(range(1, 5 - args[3].ndim)))
             scores = np.where(mask < 0.5, MASKED_SCORE, scores)
         elif self.mask_kind.data is not MaskKind.NONE:
             queries, keys = scores.shape[2:]
@@ -326,8 +327,10 @@ class AttentionOp(RlxOp):
         if self.mask_kind.data is MaskKind.BIAS:
             return b.insert(BinaryOp("add", scores, converted(b, self.mask, element))).result
         mask = self.mask
-        if len(shape_of(mask)) < 4:
-            mask = b.insert(ReshapeOp(mask, _mask_rank_4(shape_of(mask)))).result
+        if (left_out := 4 - rank_of(mask)) > 0:
+            # A reshape would not keep two dynamic extents.
+            mask = b.insert(ExpandOp(mask, [*(1,) * left_out, *(-1,) * rank_of(mask)])).result
+            mask = _transposed(b, mask, (left_out, *range(left_out), *range(left_out + 1, 4)))
         if is_bool(element_of(mask)):
             return b.insert(WhereOp(mask, scores, scalar(b, MASKED_SCORE, element))).result
         # As "below 0.5", so that a NaN in the mask keeps its key as in the definition.
@@ -353,11 +356,6 @@ class AttentionOp(RlxOp):
         if window is not None:
             band = b.insert(TriluOp(band, upper=False, diagonal=window)).result
         return b.insert(CastOp(b.insert(ReverseOp(band, [2, 3])).result, i1)).result
-
-
-def _mask_rank_4(shape: Shape) -> Shape:
-    """[B, Sk] and [B, Sq, Sk] with axes of extent 1 for what they leave out of [B, H, Sq, Sk]."""
-    return (shape[0], *(1,) * (4 - len(shape)), *shape[1:])
 
 
 def check_rope_table(name: str, table: Shape, seq: int, n_rot: int) -> None:
