@@ -40,14 +40,14 @@ def reshape(op: ReshapeOp, c: Conversion) -> SSAValue:
     x = c.value(op.input)
     total = c.symbols.of(c.extents(x))
     # What the result's type knows goes before the -1 of the attribute.
-    known = [r if r != DYNAMIC else w for r, w in zip(shape_of(op.result), op.new_shape.get_values(), strict=True)]
-    extents: list[Extent] = [e if e != DYNAMIC else _rest(c, total, known) for e in known]
+    known = [w if r == DYNAMIC else r for r, w in zip(shape_of(op.result), op.new_shape.get_values(), strict=True)]
+    extents: list[Extent] = [_rest(c, total, known) if e == -1 else e for e in known]
     return c.reshape(x, extents)
 
 
 def _rest(c: Conversion, total: Product, shape: Sequence[int]) -> Extent:
-    """What is left of ``total`` elements for the one unknown extent of ``shape``."""
-    known = c.symbols.of([e for e in shape if e != DYNAMIC])
+    """What is left of ``total`` elements for the one extent of ``shape`` that is -1."""
+    known = c.symbols.of([e for e in shape if e != -1])
     rest = total.over(known)
     if rest is not None:
         return c.extent(rest)

@@ -30,7 +30,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.to_linalg.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
-from rlx_dialect.shapes import DYNAMIC, Shape
+from rlx_dialect.shapes import DYNAMIC, Shape, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 BARRIER = "rlx.barrier_before"
@@ -288,9 +288,16 @@ class Tensors:
             return value
         if 0 in own:
             return self.empty(extents, element_of(value))
+        if not own:
+            # xDSL's expand_shape does not take an operand without axes.
+            return self.elementwise(extents, [value], element_of(value), lambda _, elements: elements[0])
         groups = regroup([self.symbols.of([e]) for e in own], [self.symbols.of([e]) for e in extents])
         middle = [self.extent(self.symbols.of([own[axis] for axis in before])) for before, _ in groups]
         collapsed = self._collapse(value, [before for before, _ in groups], middle)
+        # An extent that is split is static exactly where all its parts are.
+        parts = [static_shape([extents[axis] for axis in after]) for _, after in groups]
+        split = TensorType(element_of(value), [DYNAMIC if DYNAMIC in p else product(p) for p in parts])
+        collapsed = self.cast(collapsed, split)
         return self._expand(collapsed, [after for _, after in groups], extents)
 
     def _collapse(self, value: SSAValue, groups: Sequence[Sequence[int]], extents: Sequence[Extent]) -> SSAValue:
