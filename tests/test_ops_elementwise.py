@@ -304,6 +304,18 @@ def test_clamp_is_onnxs_clip_and_its_decomposition(type: str):
     assert_same_meaning(module, decomposed(module, "rlx.clamp"), rtol=0, atol=0)
 
 
+def test_clamp_in_the_body_of_a_region_is_not_decomposed():
+    module = graph(
+        "%y = rlx.elementwise_region(%x) : tensor<3xf32> -> tensor<3xf32> {\n^bb0(%s: f32):\n"
+        "%c = rlx.clamp %s {min = 0.0, max = 6.0} : f32\nrlx.yield %c : f32\n}",
+        "%x: tensor<3xf32>",
+        "tensor<3xf32>",
+        "%y",
+    )
+    with pytest.raises(VerifyException, match=r"'rlx.clamp': cannot be decomposed on scalars"):
+        decomposed(module, "rlx.clamp")
+
+
 def test_stop_gradient_is_the_identity():
     module = graph("%y = rlx.stop_gradient %x : tensor<?x2xi64>", "%x: tensor<?x2xi64>", "tensor<?x2xi64>", "%y")
     values = random_values(module)

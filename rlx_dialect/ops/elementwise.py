@@ -420,6 +420,8 @@ class ClampOp(ElementwiseOp):
         return (np.minimum(np.maximum(args[0], self.min.value.data), self.max.value.data),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        if not isinstance(self.input.type, TensorType):
+            self.fail("cannot be decomposed on scalars: the bounds would be tensors")
         low = scalar(b, self.min.value.data, self.element(0))
         high = scalar(b, self.max.value.data, self.element(0))
         at_least = b.insert(BinaryOp("max", self.input, low)).result
