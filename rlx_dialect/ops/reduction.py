@@ -49,7 +49,7 @@ REDUCTIONS: Mapping[ReduceKind, Callable[[Array, tuple[int, ...]], Array]] = {
     ReduceKind.MEAN: lambda x, axes: (_wide_sum(x, axes) / _count(x, axes)).astype(x.dtype),
     ReduceKind.MAX: lambda x, axes: x.max(axes, keepdims=True, initial=lowest(x.dtype)),
     ReduceKind.MIN: lambda x, axes: x.min(axes, keepdims=True, initial=highest(x.dtype)),
-    ReduceKind.PROD: lambda x, axes: x.prod(axes, keepdims=True, dtype=x.dtype),
+    ReduceKind.PROD: lambda x, axes: x.prod(axes, keepdims=True).astype(x.dtype),
 }
 """The meaning of each kind on the given axes, which stay as extents of 1. max and min propagate NaN."""
 

@@ -145,17 +145,17 @@ func.func @f(%a: tensor<2x4x9xi32>, %b: tensor<6x4x3xi32>, %c: tensor<6xi32>) {
 
 // -----
 
-// CHECK: error: 'rlx.pool': padding 3+3 of spatial axis 0: a window would cover padding only
+// CHECK: error: 'rlx.pool': padding 3+0 of spatial axis 0: a window would cover padding only
 func.func @f(%x: tensor<2x3x9x7xf32>) {
-  %0 = rlx.pool mean %x {kernel_size = [3, 2], padding = [3, 0]} : tensor<2x3x9x7xf32> -> tensor<2x3x13x6xf32>
+  %0 = rlx.pool mean %x {kernel_size = [3, 2], padding = [3, 0, 0, 0]} : tensor<2x3x9x7xf32> -> tensor<2x3x10x6xf32>
   func.return
 }
 
 // -----
 
-// CHECK: error: 'rlx.pool': padding 0+3 of spatial axis 1: a window would cover padding only
+// CHECK: error: 'rlx.pool': padding 0+2 of spatial axis 1: a window would cover padding only
 func.func @f(%x: tensor<2x3x9x7xf32>) {
-  %0 = rlx.pool mean %x {kernel_size = [3, 2], stride = [2, 2], padding = [0, 0, 0, 3]} : tensor<2x3x9x7xf32> -> tensor<2x3x4x5xf32>
+  %0 = rlx.pool mean %x {kernel_size = [3, 2], padding = [0, 0, 0, 2]} : tensor<2x3x9x7xf32> -> tensor<2x3x7x8xf32>
   func.return
 }
 
