@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -86,13 +86,17 @@ class _Graph:
     def _prepare(self, op: Operation) -> Operation | None:
         """Returns the operation to go on with."""
         following = op.next_op
-        if isinstance(op, ConstantOp | ReturnOp):
+        if isinstance(op, ReturnOp):
             return following
         if not isinstance(op, RlxOp):
             self.problems.append(f"{self._describe(op)}: it is not of the RLX dialect")
             return following
         if (why := next(filter(None, map(self._unfit, op.results)), None)) is not None:
             self.problems.append(f"{self._describe(op)}: {why}")
+            return following
+        if isinstance(op, ConstantOp):
+            if isinstance(op.value, DenseResourceAttr):
+                self.problems.append(f"{self._describe(op)}: its value lies in a resource outside the IR")
             return following
         if type(op) in lowerings() and self._fits(op):
             return following
@@ -140,7 +144,10 @@ class _Graph:
         host = Host(self.function, kernels)
         for op in self.function.body.block.ops:
             if isinstance(op, ReturnOp):
-                return [*host.globals, host.finish(op.operands)] if not self.problems else []
+                if self.problems:
+                    return []
+                function = host.finish(op.operands)
+                return [*host.globals, function]
             if isinstance(op, ConstantOp):
                 continue
             try:

@@ -44,12 +44,12 @@ def elementwise(op: ElementwiseOp, h: Host) -> None:
 
 
 def _hint(op: ElementwiseOp) -> str:
-    """The kind of an operation that has one is the best name for its kernel."""
+    """A kernel's name says the kind of an operation that has one. A bare ``tanh`` is taken in Metal's language."""
     match op:
         case ActivationOp() | BinaryOp() | CompareOp():
-            return str(op.kind.data)
+            return f"map_{op.kind.data}"
         case _:
-            return op.name.removeprefix("rlx.")
+            return op.name.replace("rlx.", "map_")
 
 
 @lowers(GatedResidualOp)

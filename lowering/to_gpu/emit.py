@@ -26,13 +26,13 @@ Index = int | SSAValue
 
 
 class Emitter:
-    """Inserts operations at :attr:`b`; constants go to the start of ``constants``, one of each."""
+    """Inserts operations at the end of a block; constants go to its start, one of each."""
 
-    def __init__(self, b: Builder, constants: Block):
-        self.b = b
-        self._constants_at = constants
+    def __init__(self, block: Block):
+        self.b = Builder(InsertPoint.at_end(block))
+        self._start = block
+        self._last_at_start: Operation | None = None
         self._constants: dict[Attribute, SSAValue] = {}
-        self._last_constant: Operation | None = None
 
     def op(self, operation: Operation) -> SSAValue:
         """Insert an operation of one result."""
@@ -47,16 +47,19 @@ class Emitter:
             assert isinstance(type, IntegerType | IndexType)
             attribute = IntegerAttr(int(value), type, truncate_bits=isinstance(type, IntegerType))
         if attribute not in self._constants:
-            op = arith.ConstantOp(attribute, type)
-            if self._last_constant is not None:
-                self._constants_at.insert_op_after(op, self._last_constant)
-            elif (first := self._constants_at.first_op) is not None:
-                self._constants_at.insert_op_before(op, first)
-            else:
-                self._constants_at.add_op(op)
-            self._last_constant = op
-            self._constants[attribute] = op.result
+            self._constants[attribute] = self.at_start(arith.ConstantOp(attribute, type))
         return self._constants[attribute]
+
+    def at_start(self, operation: Operation) -> SSAValue:
+        """Insert an operation of one result that is seen everywhere: after the others of its kind at the start."""
+        if self._last_at_start is not None:
+            self._start.insert_op_after(operation, self._last_at_start)
+        elif (first := self._start.first_op) is not None:
+            self._start.insert_op_before(operation, first)
+        else:
+            self._start.add_op(operation)
+        self._last_at_start = operation
+        return operation.results[0]
 
     def index(self, value: Index) -> SSAValue:
         return self.constant(value, IndexType()) if isinstance(value, int) else value

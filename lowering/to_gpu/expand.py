@@ -11,7 +11,7 @@ import math as pymath
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.lowering.to_linalg.scalar import Real, constant, convert_float
@@ -59,20 +59,24 @@ def _abs(x: Real) -> Real:
     return x.apply(math.AbsFOp)
 
 
+def _odd(x: Real, top: Sequence[float], bottom: Sequence[float], limit: float) -> Real:
+    """x·top(x²)/bottom(x²), and exactly 1 or -1 beyond ``limit``: what multiplies 1 - tanh x may be huge."""
+    near = x.clip(-limit, limit)
+    square = near * near
+    inner = (near * _polynomial(square, top) / _polynomial(square, bottom)).clip(-1, 1)
+    return x.const(1).apply(math.CopySignOp, x).where(_abs(x).above(limit), inner)
+
+
 def _erf(x: Real) -> Real:
-    x = x.clip(-4, 4)
-    t = x * x
     top = (1.12837914, 0.193544735, 0.0531017195, 0.00388333549, 0.000284566567, 1.98679456e-06)
     bottom = (1.0, 0.504857111, 0.11534988, 0.0152072325, 0.00118557071, 3.74203379e-05)
-    return (x * _polynomial(t, top) / _polynomial(t, bottom)).clip(-1, 1)
+    return _odd(x, top, bottom, 4)
 
 
 def _tanh(x: Real) -> Real:
-    x = x.clip(-9, 9)
-    t = x * x
     top = (0.999999979, 0.133810283, 0.00349559129, 2.06091328e-05, 1.33547277e-08)
     bottom = (1.0, 0.467143439, 0.0258769943, 0.000328563993, 7.77658625e-07)
-    return (x * _polynomial(t, top) / _polynomial(t, bottom)).clip(-1, 1)
+    return _odd(x, top, bottom, 9)
 
 
 def _atan_of_fraction(x: Real) -> Real:
@@ -102,17 +106,12 @@ def _atan2(y: Real, x: Real) -> Real:
     height, width = _abs(y), _abs(x)
     low, high = height.min(width), height.max(width)
     # 0/0 is the angle of (0, 0) and inf/inf that of a diagonal.
-    fraction = low.where(_equal(high, 0), x.const(1).where(_equal(low, pymath.inf), low / high))
+    fraction = low.where(high.equals(0), x.const(1).where(low.equals(pymath.inf), low / high))
     angle = _atan_of_fraction(fraction)
     angle = (pymath.pi / 2 + -angle).where(height.above(width), angle)
     # The sign bit of x counts, also that of -0.
     angle = (pymath.pi + -angle).where(_is_negative(x), angle)
     return angle.apply(math.CopySignOp, y)
-
-
-def _equal(x: Real, y: Real | float) -> SSAValue:
-    other = y if isinstance(y, Real) else x.const(y)
-    return x.b.insert(arith.CmpfOp(x.value, other.value, "oeq")).result
 
 
 def _is_negative(x: Real) -> SSAValue:
@@ -125,24 +124,23 @@ def _pow(x: Real, y: Real) -> Real:
     size = _abs(x)
     result = (y * size.apply(math.LogOp)).apply(math.ExpOp)
     # log 1 is exact, but 0·inf is not 0.
-    result = x.const(1).where(_equal(size, 1), result)
+    result = x.const(1).where(size.equals(1), result)
     half = y * 0.5
-    whole = _equal(y.apply(math.FloorOp), y)
-    odd = x.b.insert(arith.AndIOp(whole, _not_equal(half.apply(math.FloorOp), half))).result
-    negative = _is_negative(x)
-    flipped = x.b.insert(arith.AndIOp(negative, odd)).result
+    fraction, half_fraction = _has_fraction(y), _has_fraction(half)
+    odd = x.b.insert(arith.AndIOp(y.apply(math.FloorOp).equals(y), half_fraction)).result
+    flipped = x.b.insert(arith.AndIOp(_is_negative(x), odd)).result
     result = (-result).where(flipped, result)
-    # A negative finite number to a fraction has no value. -inf < x < 0 and y not whole:
-    fraction = x.b.insert(arith.AndIOp(x.below(0), _not_equal(y.apply(math.FloorOp), y))).result
-    undefined = x.b.insert(arith.AndIOp(fraction, x.above(-pymath.inf))).result
+    # A negative number to a fraction has no value; minus infinity counts as a very large even number.
+    negative = x.b.insert(arith.AndIOp(x.below(0), x.above(-pymath.inf))).result
+    undefined = x.b.insert(arith.AndIOp(negative, fraction)).result
     result = x.const(pymath.nan).where(undefined, result)
     # 1 to anything and anything to 0 are 1, NaN too.
-    always_one = x.b.insert(arith.OrIOp(_equal(x, 1), _equal(y, 0))).result
+    always_one = x.b.insert(arith.OrIOp(x.equals(1), y.equals(0))).result
     return x.const(1).where(always_one, result)
 
 
-def _not_equal(x: Real, y: Real) -> SSAValue:
-    return x.b.insert(arith.CmpfOp(x.value, y.value, "one")).result
+def _has_fraction(x: Real) -> SSAValue:
+    return (x - x.apply(math.FloorOp)).above(0)
 
 
 def _toward_zero(x: Real) -> Real:
@@ -150,7 +148,11 @@ def _toward_zero(x: Real) -> Real:
 
 
 def _remainder(x: Real, y: Real) -> Real:
-    """x - y·trunc(x/y), with the sign of x; exact as long as the quotient is below 2²⁴."""
+    """x - y·trunc(x/y), with the sign of x.
+
+    Exact for quotients below 2²⁴ where the device fuses multiplication and addition; else off by an ulp of x, which
+    next to a multiple of y makes the difference between 0 and y.
+    """
     size = _abs(y)
     quotient = _toward_zero(x / size)
     rest = (-quotient).apply(math.FmaOp, size, x)
@@ -159,7 +161,7 @@ def _remainder(x: Real, y: Real) -> Real:
     rest = (rest + size.apply(math.CopySignOp, x)).where(wrong, rest)
     # Nothing finite is a multiple of infinity.
     finite = _abs(x).below(pymath.inf)
-    kept = x.b.insert(arith.AndIOp(finite, _equal(size, pymath.inf))).result
+    kept = x.b.insert(arith.AndIOp(finite, size.equals(pymath.inf))).result
     return x.where(kept, rest).apply(math.CopySignOp, x)
 
 
@@ -242,6 +244,15 @@ def _extreme(predicate: str) -> Expansion:
     return write
 
 
+def _of_truth_values(operation: type[arith.AndIOp | arith.OrIOp]) -> Expansion:
+    """An extreme of i1 as ``operation``; SPIR-V has those of numbers only."""
+
+    def write(op: Operation, b: Builder) -> SSAValue | None:
+        return b.insert(operation(*op.operands)).result if op.results[0].type == i1 else None
+
+    return write
+
+
 def _to_float(op: Operation, b: Builder) -> SSAValue:
     (x,), type = op.operands, op.results[0].type
     assert isinstance(type, AnyFloat)
@@ -267,19 +278,46 @@ def _extend(op: Operation, b: Builder) -> SSAValue:
     return b.insert(arith.SubiOp(flipped, sign)).result
 
 
+def _shift_right(op: Operation, b: Builder) -> SSAValue:
+    x, distance = op.operands
+    ones = constant(-1, x.type, b)
+    # What comes in from above is copies of the sign: shift in zeros, into the complement of a negative number.
+    plain = b.insert(arith.ShRUIOp(x, distance)).result
+    complement = b.insert(arith.ShRUIOp(b.insert(arith.XOrIOp(x, ones)).result, distance)).result
+    negative = b.insert(arith.XOrIOp(complement, ones)).result
+    return b.insert(arith.SelectOp(_below_zero(x, b), negative, plain)).result
+
+
+_OPPOSITES = {"ueq": "one", "une": "oeq", "ult": "oge", "ule": "ogt", "ugt": "ole", "uge": "olt"}
+
+
+def _compare(op: Operation, b: Builder) -> SSAValue | None:
+    """A comparison that is true with NaN is the negation of the opposite, which is false with it."""
+    assert isinstance(op, arith.CmpfOp)
+    opposite = _OPPOSITES.get(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data])
+    if opposite is None:
+        return None
+    holds = b.insert(arith.CmpfOp(op.lhs, op.rhs, opposite)).result
+    return b.insert(arith.XOrIOp(holds, constant(1, holds.type, b))).result
+
+
 def _integer_abs(op: Operation, b: Builder) -> SSAValue:
     return _size(op.operands[0], b)
 
 
 EXPANSIONS: Mapping[str, Expansion] = {
+    "arith.cmpf": _compare,
     "arith.constant": _constant,
     "arith.divsi": _divide,
     "arith.extsi": _extend,
     "arith.fptosi": _to_integer,
     "arith.maxsi": _extreme("sgt"),
+    "arith.maxui": _of_truth_values(arith.OrIOp),
     "arith.minsi": _extreme("slt"),
+    "arith.minui": _of_truth_values(arith.AndIOp),
     "arith.remf": _floats(_remainder),
     "arith.remsi": _rest,
+    "arith.shrsi": _shift_right,
     "arith.sitofp": _to_float,
     "math.absi": _integer_abs,
     "math.atan": _floats(_atan),

@@ -65,19 +65,24 @@ class Hardware:
 
 _TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
 
-# SPIR-V integers reach wgpu's translator (naga 27) without a sign: it takes signed division, conversion, extension,
-# minimum and maximum for unsigned ones, and refuses literals that are not finite. erf, atan2, exp2 and trunc have no
-# conversion to SPIR-V; atan is allowed 4096 ULP by Vulkan, pow needs a NaN literal, and tanh may overflow.
+# SPIR-V integers reach wgpu's translator (naga, in wgpu 0.32) without a sign: it takes signed division, conversion,
+# extension, shifts, minimum and maximum for unsigned ones. It takes comparisons that are true with NaN for ordered
+# ones, and refuses literals that are not finite. erf, atan2, exp2 and trunc have no conversion to SPIR-V; Vulkan
+# allows atan 4096 ULP, pow is converted with a NaN literal, and tanh may overflow.
 _SPIRV_EXPAND = frozenset(
     {
+        "arith.cmpf",
         "arith.constant",
         "arith.divsi",
         "arith.extsi",
         "arith.fptosi",
         "arith.maxsi",
+        "arith.maxui",
         "arith.minsi",
+        "arith.minui",
         "arith.remf",
         "arith.remsi",
+        "arith.shrsi",
         "arith.sitofp",
         "math.absi",
         "math.atan",

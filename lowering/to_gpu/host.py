@@ -28,7 +28,6 @@ from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, O
 from rlx_dialect.lowering.to_gpu.map import map_kernel
 from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
-from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered
 from rlx_dialect.lowering.to_linalg.conversion import _splat as splat
 from rlx_dialect.ops.constant import ConstantOp, dense_elements
 from rlx_dialect.shapes import Shape, product
@@ -124,8 +123,7 @@ class Host:
     def _constant(self, op: ConstantOp) -> View:
         """The value of a constant: a literal where all elements are one number, else a global of the module."""
         values, element = op.array(), element_of(op.result)
-        if values is None:
-            raise NotLowered("its value lies in a resource outside the IR")
+        assert values is not None, "a value in a resource was let through"
         if (number := splat(values)) is not None:
             return View(Literal(number), element, values.shape, (0,) * values.ndim)
         storage = self.storage(element)

@@ -21,7 +21,7 @@ from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View
 from rlx_dialect.lowering.to_linalg.arithmetic import signless
 from rlx_dialect.shapes import product
-from rlx_dialect.xdsl_compat import Builder, InsertPoint
+from rlx_dialect.xdsl_compat import Builder
 
 Grid = tuple[int, int, int]
 SHARED_SPACE = 3
@@ -142,7 +142,7 @@ class Kernel(Emitter):
 
     def __init__(self, name: str, spec: KernelSpec, hardware: Hardware):
         self._entry = Block(arg_types=[MemRefType(s.storage, [s.size]) for s in spec.slots])
-        super().__init__(Builder(InsertPoint.at_end(self._entry)), self._entry)
+        super().__init__(self._entry)
         self._name = name
         self._spec = spec
         self.hardware = hardware
@@ -169,7 +169,7 @@ class Kernel(Emitter):
     def _id(self, op: type[gpu.ThreadIdOp | gpu.BlockIdOp], dimension: str) -> SSAValue:
         key = (op, dimension)
         if key not in self._ids:
-            self._ids[key] = self.op(op(gpu.DimensionAttr(gpu.DimensionEnum(dimension))))
+            self._ids[key] = self.at_start(op(gpu.DimensionAttr(gpu.DimensionEnum(dimension))))
         return self._ids[key]
 
     @property
@@ -229,10 +229,10 @@ class Kernel(Emitter):
         """``size`` elements that the invocations of the workgroup share, uninitialised."""
         type = MemRefType(element, [size], memory_space=IntegerAttr(SHARED_SPACE, 64))
         if not self.hardware.shared_global:
-            return self.op(memref.AllocOp([], [], type))
+            return self.at_start(memref.AllocOp([], [], type))
         name = f"{self._name}_shared{len(self._globals)}"
         self._globals.append(memref.GlobalOp.get(StringAttr(name), type, UnitAttr()))
-        return self.op(memref.GetGlobalOp(name, type))
+        return self.at_start(memref.GetGlobalOp(name, type))
 
     def read(self, shared: SSAValue, at: Index) -> SSAValue:
         return self.op(memref.LoadOp.get(shared, [self.index(at)]))

@@ -120,24 +120,19 @@ class Row:
         self.exists = None if whole else k.i_less(row, count)
         self.coordinates = k.split(row if whole else k.i_min(row, count - 1), spec.rows)
         self._shared: dict[Attribute, SSAValue] = {}
-        self._starts: dict[Operand, Index] = {}
+        self._starts = {o: k.dot(self.coordinates, o.row, o.access.offset) for o in spec.operands}
 
     def load(self, operand: Operand, column: Sequence[Index] = ()) -> SSAValue:
         """The element of the row's ``column`` (of the row itself where there are none), in its wide type."""
-        return self.k.load_wide(self._along(operand, column), column, self._start(operand))
+        return self.k.load_wide(self._along(operand, column), column, self._starts[operand])
 
     def store(self, value: SSAValue, operand: Operand, column: Sequence[Index] = ()) -> None:
         """Store in this row's ``column``; call within :meth:`each` or :meth:`once`."""
-        self.k.store(value, self._along(operand, column), column, self._start(operand))
+        self.k.store(value, self._along(operand, column), column, self._starts[operand])
 
     def _along(self, operand: Operand, column: Sequence[Index]) -> Access:
         access = operand.access
         return Access(access.source, access.element, operand.column[: len(column)], 0)
-
-    def _start(self, operand: Operand) -> Index:
-        if operand not in self._starts:
-            self._starts[operand] = self.k.dot(self.coordinates, operand.row, operand.access.offset)
-        return self._starts[operand]
 
     def values(self, make: Columns) -> Values:
         """``make`` of each column of this invocation."""
