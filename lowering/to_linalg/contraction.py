@@ -51,20 +51,18 @@ def contract(
 
 def matmul(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """[..., M, K] · [..., K, N] -> [..., M, N] with broadcast batches; the element type is the wide one."""
-    left, right = c.extents(lhs), c.extents(rhs)
-    if len(right) > 2 and len(left) >= len(right) and all(e == 1 for e in right[:-2]):
-        right = right[-2:]
-        rhs = c.reshape(rhs, right)
-    if len(right) == 2:
-        rows = c.extent(c.symbols.of(left[:-1]))
-        return c.reshape(_matrix_product(c, c.reshape(lhs, [rows, left[-1]]), rhs), [*left[:-1], right[-1]])
-    rank = max(len(left), len(right)) - 2
-    shape = _broadcast_batch(left[:-2], right[:-2], rank)
-    m, n, k = rank, rank + 1, rank + 2
-    lhs, left_batch = _batch_access(c, lhs, shape)
-    rhs, right_batch = _batch_access(c, rhs, shape)
-    loops = [*shape, left[-2], right[-1], left[-1]]
-    return contract(c, loops, (lhs, [*left_batch, m, k]), (rhs, [*right_batch, k, n]), [k])
+    *left_batch, rows, inner = c.extents(lhs)
+    *right_batch, _, columns = c.extents(rhs)
+    if len(left_batch) >= len(right_batch) and all(e == 1 for e in right_batch):
+        left = c.reshape(lhs, [c.extent(c.symbols.of([*left_batch, rows])), inner])
+        product = _matrix_product(c, left, c.reshape(rhs, [inner, columns]))
+        return c.reshape(product, [*left_batch, rows, columns])
+    batch = _broadcast_batch(left_batch, right_batch)
+    m = len(batch)
+    lhs, left_access = _batch_access(c, lhs, batch)
+    rhs, right_access = _batch_access(c, rhs, batch)
+    loops = [*batch, rows, columns, inner]
+    return contract(c, loops, (lhs, [*left_access, m, m + 2]), (rhs, [*right_access, m + 2, m + 1]), [m + 2])
 
 
 def _matrix_product(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
@@ -78,7 +76,8 @@ def _matrix_product(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return c.made(linalg.MatmulOp([lhs, rhs], [init]), [rows, columns])
 
 
-def _broadcast_batch(left: Sequence[Extent], right: Sequence[Extent], rank: int) -> list[Extent]:
+def _broadcast_batch(left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
+    rank = max(len(left), len(right))
     padded = [[1] * (rank - len(batch)) + list(batch) for batch in (left, right)]
     shape: list[Extent] = []
     for a, b in zip(*padded, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, i64
-from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of
@@ -12,7 +11,7 @@ from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.to_linalg.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
-from rlx_dialect.lowering.to_linalg.tensors import Read
+from rlx_dialect.lowering.to_linalg.tensors import Read, counters
 from rlx_dialect.ops.indexing import GatherElementsOp, GatherNdOp, GatherOp, KvAppendOp
 from rlx_dialect.xdsl_compat import Builder
 
@@ -29,11 +28,6 @@ def position(b: Builder, index: SSAValue, extent: Extent, unsigned: bool) -> SSA
     from_end = b.insert(arith.AddiOp(place, length)).result
     negative = b.insert(arith.CmpiOp(place, constant(0, IndexType(), b), "slt")).result
     return b.insert(arith.SelectOp(negative, from_end, place)).result
-
-
-def counters(b: Builder, count: int) -> list[SSAValue]:
-    """The number of the round of each loop."""
-    return [b.insert(linalg.IndexOp(loop)).result for loop in range(count)]
 
 
 @lowers(GatherOp)

@@ -41,8 +41,6 @@ def normalized(
     operands: tuple[Operand, Operand],
     affine: Affine,
     element: Attribute,
-    *,
-    barrier: bool = True,
 ) -> SSAValue:
     """affine(n(x), operands…) over the last axis, rounded to ``element``; the operands broadcast to x."""
     loops = c.extents(x)
@@ -52,7 +50,7 @@ def normalized(
     wide = wide_element(x_element)
     means: list[Read] = []
     if kind is NormKind.LAYER_NORM:
-        sums = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x)], [last], barrier=barrier)
+        sums = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x)], [last], barrier=True)
         means = [Read(divided_by_count(c, sums, [loops[last]]), rows)]
 
     def centered(values: Sequence[Real]) -> Real:
@@ -62,9 +60,7 @@ def normalized(
         value = centered(reals(elements, b))
         return (value * value).value
 
-    squares = reduced(
-        c, ReduceKind.SUM, x_element, loops, [whole(c, x), *means], [last], square, barrier=barrier and not means
-    )
+    squares = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x), *means], [last], square, barrier=not means)
 
     def factor(b: Builder, elements: list[SSAValue]) -> SSAValue:
         variance = Real(elements[0], b) / Real(count_as(wide, loops[last], b), b)
@@ -106,9 +102,9 @@ def fused_residual(op: FusedResidualOp, c: Conversion) -> list[SSAValue]:
             total = total + other
         return total.value
 
-    total = c.elementwise(c.extents(x), [x, *(c.operand(o) for o in added)], wide_element(element), add, barrier=True)
+    total = c.elementwise(c.extents(x), [x, *(c.operand(o) for o in added)], wide_element(element), add)
     operands = (c.operand(op.gamma), c.operand(op.beta))
-    value = normalized(c, op.NORM.KIND, total, op.eps.value.data, operands, _scale_and_shift, element, barrier=False)
+    value = normalized(c, op.NORM.KIND, total, op.eps.value.data, operands, _scale_and_shift, element)
     return [value] if op.sum is None else [value, c.narrowed(total, element)]
 
 

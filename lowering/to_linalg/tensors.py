@@ -34,10 +34,10 @@ from rlx_dialect.shapes import DYNAMIC, Shape, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 BARRIER = "rlx.barrier_before"
-"""Discardable unit attribute on the first linalg operation of a norm.
+"""Discardable unit attribute on the first linalg operation of a norm, the reduction that reads what is normalised.
 
-A compiler that forms its own dispatches (IREE) should not fuse what produces the norm's operands into the norm:
-the engine puts an optimisation barrier there. Other compilers ignore it.
+A compiler that forms its own dispatches (IREE) should not fuse what produces that (a matmul, a residual sum) into
+the norm: the engine puts an optimisation barrier there. Other compilers ignore it.
 """
 
 Body = Callable[[Builder, list[SSAValue]], SSAValue]
@@ -206,13 +206,7 @@ class Tensors:
         return loops
 
     def elementwise(
-        self,
-        loops: Sequence[Extent],
-        operands: Sequence[Operand],
-        element: Attribute,
-        body: Body,
-        *,
-        barrier: bool = False,
+        self, loops: Sequence[Extent], operands: Sequence[Operand], element: Attribute, body: Body
     ) -> SSAValue:
         """One element of the result from one of each operand; tensors broadcast, other operands are the same in all."""
         reads: list[Read | None] = []
@@ -231,7 +225,7 @@ class Tensors:
             return body(b, arguments)
 
         inputs = [(read.value, read.access) for read in reads if read is not None]
-        return self.generic(loops, inputs, element, with_scalars, barrier=barrier)
+        return self.generic(loops, inputs, element, with_scalars)
 
     def _broadcast(self, value: SSAValue, loops: Sequence[Extent]) -> Read:
         """How ``value`` is read in ``loops``; where only run time can tell an extent of 1, it is stretched first."""
@@ -274,8 +268,8 @@ class Tensors:
         """For each round of ``loops`` the element of ``source`` at a computed position."""
 
         def body(b: Builder, _: list[SSAValue]) -> SSAValue:
-            counters = [b.insert(linalg.IndexOp(axis)).result for axis in range(len(loops))]
-            return b.insert(tensor.ExtractOp(source, position(b, counters), element_of(source))).result
+            at = position(b, counters(b, len(loops)))
+            return b.insert(tensor.ExtractOp(source, at, element_of(source))).result
 
         return self.generic(loops, [], element_of(source), body)
 
@@ -356,6 +350,11 @@ class Tensors:
         extents = [self.extents(value)[p] for p in perm]
         init = self.empty(extents, element_of(value))
         return self.made(linalg.TransposeOp(value, init, DenseArrayBase.from_list(i64, list(perm)), init.type), extents)
+
+
+def counters(b: Builder, count: int) -> list[SSAValue]:
+    """In the body of a loop nest: the number of the round of each loop."""
+    return [b.insert(linalg.IndexOp(loop)).result for loop in range(count)]
 
 
 def _expression(access: Access) -> AffineExpr:
