@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -121,6 +122,17 @@ def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
     return values
 
 
+def save_outputs(path: Path, values: Mapping[str, Array]) -> None:
+    """Write an ``.npz`` file. ``np.savez`` takes names as keywords, and some outputs are called ``file``."""
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, value in values.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def check(
     found: Sequence[Array], expected: Sequence[Array], names: Sequence[str], atol: float | None, rtol: float | None
 ) -> bool:
@@ -187,7 +199,7 @@ def run(arguments_: argparse.Namespace) -> int:
         outputs = executable.run(inputs)
     names = output_names(function)
     if arguments_.outputs is not None:
-        np.savez(arguments_.outputs, **dict(zip(names, outputs, strict=True)))
+        save_outputs(arguments_.outputs, dict(zip(names, outputs, strict=True)))
     for name, value in zip(names, outputs, strict=True):
         print(f"{name}: {value.dtype} {'x'.join(map(str, value.shape)) or 'scalar'}")
     if arguments_.bench is not None:

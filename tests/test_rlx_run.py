@@ -60,6 +60,15 @@ def test_inputs_and_outputs_are_npz_files_by_name(model: Path, tmp_path: Path):
         np.testing.assert_array_equal(out["same"], x)
 
 
+def test_outputs_may_have_any_name(model: Path, tmp_path: Path):
+    model.write_text(MLP.replace('"y"', '"file"').replace('"same"', '"layer/0 é"'))
+    assert run(model, "--engine=reference", "--outputs", tmp_path / "out.npz") == 0
+    with np.load(tmp_path / "out.npz") as out:
+        assert sorted(out.files) == ["file", "layer/0 é"]
+        assert out["file"].shape == (3, 7)
+    assert "cannot be written" in str(run(model, "--engine=reference", "--outputs", tmp_path / "no/out.npz"))
+
+
 def test_random_inputs_depend_on_the_seed_alone(model: Path, tmp_path: Path):
     stored: list[np.ndarray] = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
