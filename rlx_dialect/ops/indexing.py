@@ -51,11 +51,11 @@ class IndexingOp(RlxOp):
             self.fail(f"{self.operand_name(1)} must have rank {len(data)} and fit {show(limit)}, got {show(indices)}")
 
     def in_range(self, indices: Array, extent: int) -> Array:
-        """Indices counted from the front; raises InterpretationError for one outside ``extent``."""
+        """``indices`` as NumPy takes them; raises InterpretationError for one outside ``extent``."""
         wide = indices.astype(np.int64)
         if ((wide < -extent) | (wide >= extent)).any():
             raise InterpretationError(f"'{self.name}': an index is outside extent {extent}")
-        return np.where(wide < 0, wide + extent, wide)
+        return wide
 
     def elements_index(self, indices: Array, data: Array, axis: int) -> tuple[Array, ...]:
         """The NumPy index that reads ``data`` at the own position, but at ``indices`` along ``axis``."""

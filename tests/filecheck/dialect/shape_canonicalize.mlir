@@ -17,6 +17,23 @@ func.func @identities(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>,
   func.return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 }
 
+// Equal types alone make no identity.
+// CHECK-LABEL: func.func @no_identities(
+// CHECK-NEXT: %0 = rlx.transpose %x {perm = [1, 0]}
+// CHECK-NEXT: %1 = rlx.slice %x {axis = 1, start = 2, len = 3, step = -1}
+// CHECK-NEXT: %2 = rlx.reverse %x {axes = [1]}
+// CHECK-NEXT: %3 = rlx.pad %x {pads = [1, 0, -1, 0]}
+// CHECK-NEXT: %4 = rlx.roll %x {shifts = [3, 1], dims = [0, 1]}
+// CHECK-NEXT: func.return %0, %1, %2, %3, %4
+func.func @no_identities(%x: tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>) {
+  %0 = rlx.transpose %x {perm = [1, 0]} : tensor<3x3xf32> -> tensor<3x3xf32>
+  %1 = rlx.slice %x {axis = 1, start = 2, len = 3, step = -1} : tensor<3x3xf32> -> tensor<3x3xf32>
+  %2 = rlx.reverse %x {axes = [1]} : tensor<3x3xf32>
+  %3 = rlx.pad %x {pads = [1, 0, -1, 0]} : tensor<3x3xf32> -> tensor<3x3xf32>
+  %4 = rlx.roll %x {shifts = [3, 1], dims = [0, 1]} : tensor<3x3xf32>
+  func.return %0, %1, %2, %3, %4 : tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>
+}
+
 // One unknown extent follows from the number of elements; two do not, and an extent given a length may broadcast.
 // CHECK-LABEL: func.func @dynamic(
 // CHECK-NEXT: %0 = rlx.reshape %y {new_shape = [-1, 3]}
@@ -35,15 +52,15 @@ func.func @dynamic(%x: tensor<?x3xf32>, %y: tensor<?x?xf32>) -> (tensor<?x3xf32>
 }
 
 // CHECK-LABEL: func.func @chains(
-// CHECK-NEXT: %0 = rlx.transpose %x {perm = [1, 2, 0]} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+// CHECK-NEXT: %0 = rlx.transpose %x {perm = [2, 1, 0]} : tensor<2x3x4xf32> -> tensor<4x3x2xf32>
 // CHECK-NEXT: %1 = rlx.reshape %x {new_shape = [4, -1]} : tensor<2x3x4xf32> -> tensor<4x6xf32>
 // CHECK-NEXT: %2 = rlx.narrow %x {axis = 2, start = 2, len = 1} : tensor<2x3x4xf32> -> tensor<2x3x1xf32>
 // CHECK-NEXT: %3 = rlx.narrow %x {axis = 2, start = 1, len = 2} : tensor<2x3x4xf32> -> tensor<2x3x2xf32>
 // CHECK-NEXT: %4 = rlx.slice %x {axis = 2, start = 3, len = 2, step = -2} : tensor<2x3x4xf32> -> tensor<2x3x2xf32>
 // CHECK-NEXT: func.return %0, %x, %1, %x, %2, %3, %4
-func.func @chains(%x: tensor<2x3x4xf32>) -> (tensor<3x4x2xf32>, tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>, tensor<2x3x2xf32>, tensor<2x3x2xf32>) {
+func.func @chains(%x: tensor<2x3x4xf32>) -> (tensor<4x3x2xf32>, tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>, tensor<2x3x2xf32>, tensor<2x3x2xf32>) {
   %0 = rlx.transpose %x {perm = [2, 0, 1]} : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
-  %1 = rlx.transpose %0 {perm = [2, 0, 1]} : tensor<4x2x3xf32> -> tensor<3x4x2xf32>
+  %1 = rlx.transpose %0 {perm = [0, 2, 1]} : tensor<4x2x3xf32> -> tensor<4x3x2xf32>
   %2 = rlx.transpose %0 {perm = [1, 2, 0]} : tensor<4x2x3xf32> -> tensor<2x3x4xf32>
   %3 = rlx.reshape %x {new_shape = [6, 4]} : tensor<2x3x4xf32> -> tensor<6x4xf32>
   %4 = rlx.reshape %3 {new_shape = [4, -1]} : tensor<6x4xf32> -> tensor<4x6xf32>
@@ -52,7 +69,7 @@ func.func @chains(%x: tensor<2x3x4xf32>) -> (tensor<3x4x2xf32>, tensor<2x3x4xf32
   %7 = rlx.narrow %6 {axis = -1, start = 1, len = 1} : tensor<2x3x3xf32> -> tensor<2x3x1xf32>
   %8 = rlx.slice %x {axis = 2, start = 1, len = 2, step = 1} : tensor<2x3x4xf32> -> tensor<2x3x2xf32>
   %9 = rlx.slice %x {axis = 2, start = 3, len = 2, step = -2} : tensor<2x3x4xf32> -> tensor<2x3x2xf32>
-  func.return %1, %2, %4, %5, %7, %8, %9 : tensor<3x4x2xf32>, tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>, tensor<2x3x2xf32>, tensor<2x3x2xf32>
+  func.return %1, %2, %4, %5, %7, %8, %9 : tensor<4x3x2xf32>, tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>, tensor<2x3x2xf32>, tensor<2x3x2xf32>
 }
 
 // Narrows of different axes stay two.
