@@ -184,7 +184,9 @@ class LowerToGpu(ModulePass):
         for graph, new in zip(graphs, lowered, strict=True):
             Rewriter.replace_op(graph.function, new, [])
         op.attributes["gpu.container_module"] = UnitAttr()
-        op.body.block.add_op(kernels.op)
+        # An empty one prints as a region without a block, which cannot be read back.
+        if not kernels.op.body.block.is_empty:
+            op.body.block.add_op(kernels.op)
 
     def _check(self, graphs: Sequence[_Graph]) -> None:
         if problems := [p for graph in graphs for p in graph.problems]:

@@ -248,7 +248,7 @@ def _of_truth_values(operation: type[arith.AndIOp | arith.OrIOp]) -> Expansion:
     """An extreme of i1 as ``operation``; SPIR-V has those of numbers only."""
 
     def write(op: Operation, b: Builder) -> SSAValue | None:
-        return b.insert(operation(*op.operands)).result if op.results[0].type == i1 else None
+        return b.insert(operation(op.operands[0], op.operands[1])).result if op.results[0].type == i1 else None
 
     return write
 

@@ -28,7 +28,7 @@ from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, O
 from rlx_dialect.lowering.to_gpu.map import map_kernel
 from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
-from rlx_dialect.lowering.to_linalg.conversion import _splat as splat
+from rlx_dialect.lowering.to_linalg.conversion import splat
 from rlx_dialect.ops.constant import ConstantOp, dense_elements
 from rlx_dialect.shapes import Shape, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint

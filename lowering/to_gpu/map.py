@@ -7,11 +7,11 @@ express. Operands need not be dense: a broadcast, transposed or sliced operand i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.kernel import Access, Body, Grid, Kernel, LinearSpec, Operands
-from rlx_dialect.lowering.to_gpu.views import View, coalesce
+from rlx_dialect.lowering.to_gpu.views import View, coalesce, dense_strides
 from rlx_dialect.shapes import Shape, product
 
 
@@ -38,13 +38,20 @@ class MapSpec(LinearSpec):
         flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
         # A folded grid has more workgroups than were asked for.
         whole = count % self.threads == 0 and k.grid_is_exact
-        k.when(None if whole else k.i_less(flat, count), lambda: self._element(k, k.split(flat, self.shape)))
+        k.when(None if whole else k.i_less(flat, count), lambda: self._element(k, flat))
 
-    def _element(self, k: Kernel, coordinates: Sequence[Index]) -> None:
+    def _element(self, k: Kernel, flat: Index) -> None:
+        dense = dense_strides(self.shape)
+        needed = any(a.strides != dense for a in (*self.inputs, *self.outputs))
+        coordinates = k.split(flat, self.shape) if needed else []
+
+        def at(access: Access) -> tuple[Access, Sequence[Index]]:
+            return (replace(access, strides=(1,)), [flat]) if access.strides == dense else (access, coordinates)
+
         load, store = (k.load_raw, k.store_raw) if self.body.raw else (k.load, k.store)
-        values = [load(access, coordinates) for access in self.inputs]
+        values = [load(*at(access)) for access in self.inputs]
         for value, access in zip(self.body.write(k.b, values), self.outputs, strict=True):
-            store(value, access, coordinates)
+            store(value, *at(access))
 
 
 def map_kernel(inputs: Sequence[View], outputs: Sequence[View], body: Body, threads: int) -> tuple[MapSpec, Operands]:

@@ -104,7 +104,7 @@ class Conversion(Tensors):
     def operand(self, value: SSAValue) -> SSAValue | Splat:
         """The same, or the one number that all elements of a constant are."""
         if value not in self._lowered and isinstance(value.owner, ConstantOp):
-            number = _splat(value.owner.array())
+            number = splat(value.owner.array())
             if number is not None:
                 return Splat(number, signless(element_of(value)))
         return self.value(value)
@@ -248,7 +248,7 @@ def _signless_or_same(type: Attribute) -> Attribute:
     return signless(type) if _has_unsigned_elements(type) else type
 
 
-def _splat(values: Array | None) -> float | None:
+def splat(values: Array | None) -> float | None:
     """The number that all values are, bit by bit; None when there are several, or none."""
     if values is None or not values.size:
         return None
