@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import parse
 from xdsl.tools.xdsl_run import xDSLRunMain
 
-from helpers import parse
 from rlx_dialect.interpreter import reference_interpreter, rlx_functions, run_reference
 from rlx_dialect.xdsl_compat import Interpreter
 
