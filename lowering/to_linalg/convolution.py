@@ -94,8 +94,8 @@ def _pointwise(c: Conversion, x: SSAValue, weight: SSAValue, window: Window, out
     x = padded(c, x, [(0, 0), (0, 0), *window.padding], 0)
     batch, channels, *extents = c.extents(x)
     spatial = _result_extents(c, window, extents, output)
-    for axis, (extent, stride) in enumerate(zip(spatial, window.stride, strict=True)):
-        x = x if stride == 1 else c.narrow(x, 2 + axis, 0, extent, stride)
+    if any(stride != 1 for stride in window.stride):
+        x = c.slice(x, [0] * (2 + rank), [batch, channels, *spatial], [1, 1, *window.stride])
     weight = c.reshape(weight, c.extents(weight)[:2])
     loops = [batch, c.extents(weight)[0], *spatial, channels]
     channel = 2 + rank
