@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -106,6 +106,16 @@ class RlxOp(IRDLOperation, HasFolderInterface):
         for index, (result, expected) in enumerate(zip(self.results, inferred, strict=True)):
             if result.type != expected and not _types_agree(result.type, expected):
                 self.fail(f"result #{index} must be {expected}, got {result.type}")
+
+    def check_same_element(self, *indices: int) -> None:
+        """Fail unless the operands ``indices`` (by default all) have one element type."""
+        first, *others = indices or range(len(self.operands))
+        for index in others:
+            if self.element(index) != self.element(first):
+                self.fail(
+                    f"{self.operand_name(index)} must have element type {self.element(first)} like "
+                    f"{self.operand_name(first)}, got {self.element(index)}"
+                )
 
     # Shapes and element types of operands, by position.
 
@@ -211,9 +221,6 @@ def element_of(value: SSAValue) -> Attribute:
 
 def rank_of(value: SSAValue) -> int:
     return len(shape_of(value))
-
-
-Evaluator = Callable[..., tuple[Array, ...]]
 
 
 def apply_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:

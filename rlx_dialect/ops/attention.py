@@ -200,18 +200,10 @@ class AttentionOp(RlxOp):
             self.fail(f"attn_logit_softcap must be positive, got {self.attn_logit_softcap.value.data}")
         if not is_float(self.element(0)):
             self.fail(f"operand 'q' must have a float element type, got {self.element(0)}")
-        for index in (1, 2):
-            self._check_element(index)
+        self.check_same_element(0, 1, 2)
         self._check_mask_kind()
         if self.mask is not None:
             self._check_mask(*self.extents())
-
-    def _check_element(self, index: int) -> None:
-        if self.element(index) != self.element(0):
-            self.fail(
-                f"{self.operand_name(index)} must have element type {self.element(0)} like operand 'q', "
-                f"got {self.element(index)}"
-            )
 
     def _check_mask_kind(self) -> None:
         kind = self.mask_kind.data
@@ -227,7 +219,7 @@ class AttentionOp(RlxOp):
         element, shape = self.element(3), self.shape(3)
         full = (batch, self.num_heads.value.data, queries, keys)
         if self.mask_kind.data is MaskKind.BIAS:
-            self._check_element(3)
+            self.check_same_element(0, 3)
             ranks = {4: full}
         else:
             if not is_float(element) and not is_bool(element):
@@ -429,13 +421,9 @@ class RopeOp(RlxOp):
         if shape[-1] == DYNAMIC or (shape[-1] % dim if packed else shape[-1] != dim):
             wanted = "a multiple of head_dim" if packed else "head_dim"
             self.fail(f"the last extent of operand 'x' must be {wanted} {dim}, got {shapes.show(shape)}")
+        self.check_same_element()
         for index in (1, 2):
-            name = self.operand_name(index)
-            if self.element(index) != self.element(0):
-                self.fail(
-                    f"{name} must have element type {self.element(0)} like operand 'x', got {self.element(index)}"
-                )
-            check_rope_table(name, self.shape(index), shape[self.seq_axis], self.rotated)
+            check_rope_table(self.operand_name(index), self.shape(index), shape[self.seq_axis], self.rotated)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, n, half = args[0], self.rotated, self.rotated // 2

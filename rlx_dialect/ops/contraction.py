@@ -24,15 +24,10 @@ Value = SSAValue | Operation
 class ContractionOp(RlxOp):
     """Base of the products: numbers (not i1) of one element type, which is the result's."""
 
-    def check_same_elements(self) -> None:
+    def check_elements(self) -> None:
         if is_bool(self.element(0)):
             self.fail(f"{self.operand_name(0)} must be of numbers, got i1")
-        for index in range(1, len(self.operands)):
-            if self.element(index) != self.element(0):
-                self.fail(
-                    f"{self.operand_name(index)} must have element type {self.element(0)} like "
-                    f"{self.operand_name(0)}, got {self.element(index)}"
-                )
+        self.check_same_element()
 
 
 def _matmul(lhs: Array, rhs: Array) -> Array:
@@ -55,7 +50,7 @@ class MatMulOp(ContractionOp):
         return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
 
     def check(self) -> None:
-        self.check_same_elements()
+        self.check_elements()
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (_matmul(*args),)
@@ -91,7 +86,7 @@ class FusedMatMulBiasActOp(ContractionOp):
         return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
 
     def check(self) -> None:
-        self.check_same_elements()
+        self.check_elements()
         if self.activation is not None and not activation_takes(self.activation.data, self.element(0)):
             self.fail(f"operands with {self.activation.data} must have a float element type, got {self.element(0)}")
         columns = self.shape(1)[-1:]
@@ -128,7 +123,7 @@ class FusedMatMulResidualOp(ContractionOp):
         return (self.like(0, shapes.matmul(self.shape(0), self.shape(1))),)
 
     def check(self) -> None:
-        self.check_same_elements()
+        self.check_elements()
         product = shapes.matmul(self.shape(0), self.shape(1))
         if not shapes.compatible(self.shape(2), product):
             self.fail(f"operand 'residual' must have shape {shapes.show(product)}, got {shapes.show(self.shape(2))}")
@@ -240,7 +235,7 @@ class DotGeneralOp(ContractionOp):
         return (self.like(0, shapes.dot_general(self.shape(0), self.shape(1), *self.axes())),)
 
     def check(self) -> None:
-        self.check_same_elements()
+        self.check_elements()
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = self.axes()

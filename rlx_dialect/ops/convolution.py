@@ -151,15 +151,6 @@ class ConvolutionOp(WindowOp):
         product = np.matmul(rows, columns).swapaxes(0, 1)  # [N·output, groups, Co/groups]
         return np.moveaxis(product.reshape(batch, *extents, weight.shape[0]), -1, 1)
 
-    def check_elements(self) -> None:
-        """One element type for all operands."""
-        for index in range(1, len(self.operands)):
-            if self.element(index) != self.element(0):
-                self.fail(
-                    f"{self.operand_name(index)} must have element type {self.element(0)} like operand 'input', "
-                    f"got {self.element(index)}"
-                )
-
 
 @irdl_op_definition
 class ConvOp(ConvolutionOp):
@@ -195,7 +186,7 @@ class ConvOp(ConvolutionOp):
         return (self.like(0, self.output_shape()),)
 
     def check(self) -> None:
-        self.check_elements()
+        self.check_same_element()
         element = self.element(0)
         if not is_float(element) and (not is_integer(element) or is_bool(element)):
             self.fail(f"operand 'input' must have a float or integer element type, got {element}")
@@ -251,7 +242,7 @@ class FusedConvBiasActOp(ConvolutionOp):
     def check(self) -> None:
         if not is_float(self.element(0)):
             self.fail(f"operand 'input' must have a float element type, got {self.element(0)}")
-        self.check_elements()
+        self.check_same_element()
         output = self.output_shape()
         wanted = {2: output[1:2], 3: output}
         for index in range(2, len(self.operands)):

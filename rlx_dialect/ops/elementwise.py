@@ -183,15 +183,6 @@ class ElementwiseOp(RlxOp):
         element = element or self.element(0)
         return TensorType(element, broadcast(*(t.get_shape() for t in tensors))) if tensors else element
 
-    def check_same_element(self, *indices: int) -> None:
-        first = self.element(indices[0])
-        for index in indices[1:]:
-            if self.element(index) != first:
-                self.fail(
-                    f"{self.operand_name(index)} must have element type {first} like "
-                    f"{self.operand_name(indices[0])}, got {self.element(index)}"
-                )
-
 
 @irdl_op_definition
 class ActivationOp(ElementwiseOp):
@@ -245,7 +236,7 @@ class BinaryOp(ElementwiseOp):
         return (self.broadcast_type(),)
 
     def check(self) -> None:
-        self.check_same_element(0, 1)
+        self.check_same_element()
         kind, element = self.kind.data, self.element(0)
         if kind in BITWISE and not is_integer(element):
             self.fail(f"operands of {kind} must have an integer element type, got {element}")
@@ -278,7 +269,7 @@ class CompareOp(ElementwiseOp):
         return (self.broadcast_type(i1),)
 
     def check(self) -> None:
-        self.check_same_element(0, 1)
+        self.check_same_element()
         if is_complex(self.element(0)) and self.kind.data not in (CompareKind.EQ, CompareKind.NE):
             self.fail(f"operands of {self.kind.data} must be real, got {self.element(0)}")
 
@@ -328,7 +319,7 @@ class FmaOp(ElementwiseOp):
         return (self.broadcast_type(),)
 
     def check(self) -> None:
-        self.check_same_element(0, 1, 2)
+        self.check_same_element()
         if not is_float(self.element(0)):
             self.fail(f"operand 'a' must have a float element type, got {self.element(0)}")
 

@@ -60,15 +60,9 @@ class NormalizationOp(RlxOp):
         return self.shape(0)[-1]
 
     def check_elements(self) -> None:
-        element = self.element(0)
-        if not is_float(element):
-            self.fail(f"{self.operand_name(0)} must have a float element type, got {element}")
-        for index in range(1, len(self.operands)):
-            if self.element(index) != element:
-                self.fail(
-                    f"{self.operand_name(index)} must have element type {element} like {self.operand_name(0)}, "
-                    f"got {self.element(index)}"
-                )
+        if not is_float(self.element(0)):
+            self.fail(f"{self.operand_name(0)} must have a float element type, got {self.element(0)}")
+        self.check_same_element()
 
     def check_eps(self, eps: FloatAttr[Float64Type]) -> None:
         if not eps.value.data >= 0:
