@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -53,14 +54,9 @@ def arguments(function: FuncOp) -> list[Argument]:
             result.append(Argument(name, "param", value))
         else:
             result.append(Argument(_attribute(attributes, index, INPUT) or f"arg{index}", "input", value))
-    names = [a.name for a in result]
-    if duplicates := {n for n in names if names.count(n) > 1}:
+    if duplicates := [name for name, count in Counter(a.name for a in result).items() if count > 1]:
         raise GraphError(f"@{function.sym_name.data}: several arguments are named {', '.join(sorted(duplicates))}")
     return result
-
-
-def argument_name(function: FuncOp, index: int) -> str:
-    return arguments(function)[index].name
 
 
 def output_names(function: FuncOp) -> list[str]:

@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from rlx_dialect.base import RlxOp, evaluate_op
 from rlx_dialect.dialect import RLX
 from rlx_dialect.dtypes import Array
-from rlx_dialect.graph import argument_name, main_function
+from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.xdsl_compat import Interpreter, InterpreterFunctions, func_functions, interpreter_functions
 
 
@@ -45,9 +45,8 @@ def run_reference(module: ModuleOp, values: Mapping[str, Array], function: FuncO
     """
     function = function or main_function(module)
     args: list[Array] = []
-    for index in range(len(function.body.block.args)):
-        name = argument_name(function, index)
-        if name not in values:
-            raise KeyError(f"no value for argument '{name}' of @{function.sym_name.data}")
-        args.append(np.asarray(values[name]))
+    for argument in arguments(function):
+        if argument.name not in values:
+            raise KeyError(f"no value for argument '{argument.name}' of @{function.sym_name.data}")
+        args.append(np.asarray(values[argument.name]))
     return list(reference_interpreter(module).call_op(function, tuple(args)))

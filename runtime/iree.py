@@ -179,7 +179,6 @@ class IreeExecutable:
     def __init__(self, code: bytes, name: str, signature: Signature, params: Sequence[Array], driver: Driver):
         import iree.runtime as rt
 
-        self.code_size = len(code)
         self._signature = signature
         # A device of the process, never freed: freeing a local-task device crashes in IREE 3.13.
         self._device = rt.get_device(driver)
