@@ -10,12 +10,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from rlx_dialect.lowering import NotLowered
 from rlx_dialect.xdsl_compat import Builder
-
-
-class NotLowered(ValueError):
-    """An operation that a lowering has no form for; the message says what about it."""
-
 
 # Types and constants.
 

@@ -9,12 +9,9 @@ a function that had one is marked ``rlx.unsigned``.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
@@ -36,50 +33,20 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from rlx_dialect.base import RlxOp, element_of
 from rlx_dialect.dtypes import Array, is_unsigned
-from rlx_dialect.lowering import UNSIGNED
-from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered, convert_float, signless
+from rlx_dialect.lowering import UNSIGNED, LoweringError, NotLowered
+from rlx_dialect.lowering.registry import Lowerings
+from rlx_dialect.lowering.to_linalg.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_linalg.tensors import Splat, Tensors
+from rlx_dialect.operation import describe, is_dead
 from rlx_dialect.ops.constant import ConstantOp, dense_elements
-from rlx_dialect.passes.dce import is_dead
-from rlx_dialect.passes.matching.driver import describe
 from rlx_dialect.shapes import ShapeError
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException
 
 Lowering = Callable[[Any, "Conversion"], "SSAValue | Sequence[SSAValue]"]
 """Gives the lowered value of each result of an operation."""
 
-F = TypeVar("F", bound=Lowering)
-
-_LOWERINGS: dict[type[Operation], Lowering] = {}
-
-
-def lowers(*op_types: type[RlxOp]) -> Callable[[F], F]:
-    """Registers the lowering of operation classes."""
-
-    def register(function: F) -> F:
-        for op_type in op_types:
-            _LOWERINGS[op_type] = function
-        return function
-
-    return register
-
-
-@cache
-def lowerings() -> dict[type[Operation], Lowering]:
-    """Every lowering of this folder; a family needs no list to be added to."""
-    package = __name__.rpartition(".")[0]
-    for info in pkgutil.iter_modules(import_module(package).__path__, package + "."):
-        import_module(info.name)
-    return _LOWERINGS
-
-
-class LoweringError(ValueError):
-    """Operations that have no form in linalg; the message lists them all."""
-
-    def __init__(self, problems: Sequence[str]):
-        self.problems = tuple(problems)
-        count = "1 operation" if len(problems) == 1 else f"{len(problems)} operations"
-        super().__init__("\n".join([f"{count} cannot be lowered to linalg:", *(f"  {p}" for p in problems)]))
+LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
+lowers = LOWERINGS.lowers
 
 
 class Conversion(Tensors):
@@ -170,7 +137,7 @@ class Conversion(Tensors):
 
     def _lower(self, op: RlxOp, whole: RlxOp) -> Sequence[SSAValue]:
         self.b = Builder(InsertPoint.before(op))
-        if (lowering := lowerings().get(type(op))) is not None:
+        if (lowering := LOWERINGS.get(type(op))) is not None:
             values = lowering(op, self)
             return [values] if isinstance(values, SSAValue) else values
         if not op.has_decomposition():
@@ -276,5 +243,5 @@ class LowerToLinalg(ModulePass):
         conversion = Conversion()
         conversion.block(op.body.block)
         if conversion.problems:
-            raise LoweringError(conversion.problems)
+            raise LoweringError("cannot be lowered to linalg", conversion.problems)
         conversion.finish()

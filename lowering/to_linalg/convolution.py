@@ -17,8 +17,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from rlx_dialect.attributes import BinaryKind, ReduceKind
 from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.lowering import NotLowered
 from rlx_dialect.lowering.to_linalg import scalar
-from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered, convert_float
+from rlx_dialect.lowering.to_linalg.arithmetic import convert_float
 from rlx_dialect.lowering.to_linalg.contraction import contract
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent

@@ -20,7 +20,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_bool, is_unsigned, wide_element
-from rlx_dialect.lowering.to_linalg.arithmetic import Integers, NotLowered, Real, constant, convert_float, signless
+from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering.to_linalg.arithmetic import Integers, Real, constant, convert_float, signless
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
     BinaryOp,

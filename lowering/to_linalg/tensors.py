@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     TensorType,
     UnitAttr,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg import ops as linalg
@@ -182,15 +184,15 @@ class Tensors:
         inner = Builder(InsertPoint.at_end(block))
         arguments: list[SSAValue] = [*block.args] if reduced else [*block.args[:-1]]
         inner.insert(linalg.YieldOp(body(inner, arguments)))
-        maps = [*(access for _, access in inputs), kept]
-        iterator = IteratorTypeAttr
-        op = linalg.GenericOp(
-            [value for value, _ in inputs],
-            [init],
-            Region(block),
-            [AffineMapAttr(AffineMap(len(loops), 0, tuple(_expression(a) for a in access))) for access in maps],
-            [iterator.reduction() if axis in reduced else iterator.parallel() for axis in range(len(loops))],
-            [init.type],
+        op = linalg.GenericOp.create(
+            operands=[*(value for value, _ in inputs), init],
+            result_types=[init.type],
+            properties={
+                "indexing_maps": _maps(len(loops), tuple(tuple(access) for _, access in inputs), tuple(kept)),
+                "iterator_types": _iterators(len(loops), tuple(reduced)),
+                "operandSegmentSizes": _segments(len(inputs)),
+            },
+            regions=[Region(block)],
         )
         if barrier:
             op.attributes[BARRIER] = UnitAttr()
@@ -357,8 +359,26 @@ def counters(b: Builder, count: int) -> list[SSAValue]:
     return [b.insert(linalg.IndexOp(loop)).result for loop in range(count)]
 
 
-def _expression(access: Access) -> AffineExpr:
-    return AffineDimExpr(access) if isinstance(access, int) else access
+# Attributes of loop nests, which repeat: making them takes longer than making the operation.
+
+
+@cache
+def _maps(loops: int, inputs: tuple[tuple[Access, ...], ...], output: tuple[int, ...]) -> Attribute:
+    def map_of(access: Sequence[Access]) -> AffineMapAttr:
+        return AffineMapAttr(AffineMap(loops, 0, tuple(AffineDimExpr(a) if isinstance(a, int) else a for a in access)))
+
+    return ArrayAttr(map_of(access) for access in (*inputs, output))
+
+
+@cache
+def _iterators(loops: int, reduced: tuple[int, ...]) -> Attribute:
+    kinds = (IteratorTypeAttr.reduction() if loop in reduced else IteratorTypeAttr.parallel() for loop in range(loops))
+    return ArrayAttr(kinds)
+
+
+@cache
+def _segments(inputs: int) -> Attribute:
+    return DenseArrayBase.from_list(i32, [inputs, 1])
 
 
 def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
