@@ -21,18 +21,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free
 
+from rlx_dialect.operation import is_dead
 from rlx_dialect.xdsl_compat import Context, ModulePass, Rewriter
-
-
-def is_dead(op: Operation) -> bool:
-    return (
-        all(result.first_use is None for result in op.results)
-        and not op.has_trait(IsTerminator)
-        and not op.has_trait(SymbolOpInterface)
-        and is_side_effect_free(op)
-    )
 
 
 def erase_dead(root: Operation) -> bool:

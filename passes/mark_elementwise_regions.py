@@ -37,6 +37,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.operation import fused_location
 from rlx_dialect.ops.contraction import ContractionOp
 from rlx_dialect.ops.convolution import ConvolutionOp
 from rlx_dialect.ops.elementwise import (
@@ -50,7 +51,6 @@ from rlx_dialect.ops.elementwise import (
     WhereOp,
 )
 from rlx_dialect.ops.region import ElementwiseRegionOp, YieldOp, with_operands
-from rlx_dialect.passes.matching.driver import fused_location
 from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
 from rlx_dialect.shapes import show
 from rlx_dialect.xdsl_compat import Context, Rewriter

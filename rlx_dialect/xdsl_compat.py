@@ -30,6 +30,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import SymbolOpInterface, is_side_effect_free
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -67,10 +68,12 @@ __all__ = [
     "RewritePattern",
     "Rewriter",
     "ShrinkException",
+    "SymbolOpInterface",
     "VerifyException",
     "all_passes",
     "func_functions",
     "interpreter_functions",
+    "is_side_effect_free",
     "op_type_rewrite_pattern",
     "parse_module",
     "parse_pipeline",

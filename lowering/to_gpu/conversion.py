@@ -6,62 +6,30 @@ decomposed, and its parts are lowered. What can be neither is one error that nam
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.base import RlxOp
+from rlx_dialect.lowering import LoweringError, NotLowered
+from rlx_dialect.lowering.registry import Lowerings
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware
 from rlx_dialect.lowering.to_gpu.host import Host, KernelModule
-from rlx_dialect.lowering.to_linalg.arithmetic import NotLowered
+from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.region import RegionOp
-from rlx_dialect.passes.matching.driver import describe
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter
 
 Lowering = Callable[[Any, Host], None]
 """Launches what an operation needs and says where its results lie."""
 
-F = TypeVar("F", bound=Lowering)
-
-_LOWERINGS: dict[type[Operation], Lowering] = {}
-
-
-def lowers(*op_types: type[RlxOp]) -> Callable[[F], F]:
-    """Registers the lowering of operation classes."""
-
-    def register(function: F) -> F:
-        for op_type in op_types:
-            _LOWERINGS[op_type] = function
-        return function
-
-    return register
-
-
-@cache
-def lowerings() -> dict[type[Operation], Lowering]:
-    """Every lowering of this folder; a schedule needs no list to be added to."""
-    package = __name__.rpartition(".")[0]
-    for info in pkgutil.iter_modules(import_module(package).__path__, package + "."):
-        import_module(info.name)
-    return _LOWERINGS
-
-
-class LoweringError(ValueError):
-    """What has no form as kernels; the message lists it all."""
-
-    def __init__(self, target: str, problems: Sequence[str]):
-        self.problems = tuple(problems)
-        count = "1 operation" if len(problems) == 1 else f"{len(problems)} operations"
-        super().__init__("\n".join([f"{count} not yet lowered to gpu for {target}:", *(f"  {p}" for p in problems)]))
+LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
+lowers = LOWERINGS.lowers
 
 
 class _Graph:
@@ -98,7 +66,7 @@ class _Graph:
             if isinstance(op.value, DenseResourceAttr):
                 self.problems.append(f"{self._describe(op)}: its value lies in a resource outside the IR")
             return following
-        if type(op) in lowerings() and self._fits(op):
+        if LOWERINGS.get(type(op)) is not None and self._fits(op):
             return following
         if not op.has_decomposition():
             self.problems.append(f"{self._describe(op)}: it has no kernel and is not made of simpler operations")
@@ -150,8 +118,10 @@ class _Graph:
                 return [*host.globals, function]
             if isinstance(op, ConstantOp):
                 continue
+            lowering = LOWERINGS.get(type(op))
+            assert lowering is not None, f"{op.name} was let through"
             try:
-                lowerings()[type(op)](op, host)
+                lowering(op, host)
             except (NotLowered, ValueError) as error:
                 self.problems.append(f"{self._describe(op)}: {error}")
                 for result in op.results:
@@ -190,4 +160,4 @@ class LowerToGpu(ModulePass):
 
     def _check(self, graphs: Sequence[_Graph]) -> None:
         if problems := [p for graph in graphs for p in graph.problems]:
-            raise LoweringError(self.target, problems)
+            raise LoweringError(f"not yet lowered to gpu for {self.target}", problems)

@@ -12,9 +12,10 @@ import inspect
 from collections.abc import Sequence
 from typing import get_args
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Block, Operation
 
+from rlx_dialect.operation import describe, fused_location
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter, PatternRewriterListener, RewritePattern
 
 MAX_SWEEPS = 100
@@ -62,27 +63,6 @@ def apply_patterns(
         if not driver.sweep():
             return sweep > 0
     raise RewriteLimitError(f"{driver.last_rewrite()} still finds work after {max_sweeps} sweeps")
-
-
-def describe(op: Operation) -> str:
-    """``rlx.matmul %product at loc("model.mlir":3:5)`` for messages, also for an operation that was erased."""
-    names = [f"%{result.name_hint}" for result in op.results if result.name_hint]
-    place = [] if isinstance(op.location, UnknownLoc) else [f"at {op.location}"]
-    return " ".join([op.name, *names, *place])
-
-
-def fused_location(locations: Sequence[LocationAttr]) -> LocationAttr:
-    """One location that stands for all of them, each named once."""
-    distinct: dict[LocationAttr, None] = {}
-    for location in locations:
-        if isinstance(location, FusedLoc):
-            assert isinstance(location.locations, ArrayAttr)
-            distinct |= dict.fromkeys(location.locations.data)
-        elif not isinstance(location, UnknownLoc):
-            distinct[location] = None
-    if len(distinct) > 1:
-        return FusedLoc(ArrayAttr(distinct), NoneAttr())
-    return next(iter(distinct), UnknownLoc())
 
 
 class _Cursor:

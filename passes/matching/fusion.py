@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from rlx_dialect.passes.matching.driver import apply_patterns, describe
+from rlx_dialect.operation import describe
+from rlx_dialect.passes.matching.driver import apply_patterns
 from rlx_dialect.xdsl_compat import Context, ModulePass, PatternRewriter, RewritePattern
 
 
