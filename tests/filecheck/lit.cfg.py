@@ -5,6 +5,6 @@ import os
 import lit.formats
 
 config.name = "RLX"
-config.test_format = lit.formats.ShTest(True)
+config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
 config.environment["PATH"] = os.environ["PATH"]
