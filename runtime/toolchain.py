@@ -19,8 +19,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.xdsl_compat import print_generic
 
@@ -162,30 +161,11 @@ def _limit_memory(pid: int, memory: int) -> None:
 
 
 def portable_text(module: ModuleOp) -> str:
-    """``module`` for tools that do not know RLX: generic form, without the ``rlx.`` attributes.
+    """``module`` in generic form, for tools that do not know RLX; ``rlx.`` attributes are nothing to them.
 
-    The module may hold operations of any dialect but ``rlx``; raises ValueError naming the first that it does.
+    Raises ValueError naming the first ``rlx`` operation that is left.
     """
-    clone = module.clone()
-    for op in clone.walk():
+    for op in module.walk():
         if op.name.startswith("rlx."):
             raise ValueError(f"'{op.name}' is left in a module that is handed to another compiler: lower it first")
-        for attributes in (op.attributes, op.properties):
-            for key, value in list(attributes.items()):
-                if key.startswith("rlx."):
-                    del attributes[key]
-                elif key in ("arg_attrs", "res_attrs"):
-                    attributes[key] = _without_rlx(value)
-    return print_generic(clone)
-
-
-def _without_rlx(value: Attribute) -> Attribute:
-    """An array of attribute dictionaries, as functions have for arguments and results, without ``rlx.`` entries."""
-    if not isinstance(value, ArrayAttr):
-        return value
-    return ArrayAttr(
-        DictionaryAttr({k: v for k, v in entry.data.items() if not k.startswith("rlx.")})
-        if isinstance(entry, DictionaryAttr)
-        else entry
-        for entry in value.data
-    )
+    return print_generic(module)

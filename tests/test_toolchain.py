@@ -62,7 +62,7 @@ def test_memory_limit(monkeypatch: pytest.MonkeyPatch):
 
 MODULE = """
 builtin.module attributes {rlx.weights = "w.safetensors"} {
-  func.func @main(%x: tensor<2xf32> {rlx.input = "x", iree.kept = 1 : i64}) -> (tensor<2xf32> {rlx.output = "y"}) {
+  func.func @main(%x: tensor<2xf32> {rlx.input = "x"}) -> (tensor<2xf32> {rlx.output = "y"}) {
     %e = "tensor.empty"() {rlx.note} : () -> tensor<2xf32>
     func.return %x : tensor<2xf32>
   }
@@ -70,12 +70,10 @@ builtin.module attributes {rlx.weights = "w.safetensors"} {
 """
 
 
-def test_portable_text_drops_rlx_attributes():
-    module = parse(MODULE)
-    text = portable_text(module)
-    assert "rlx." not in text
-    assert "iree.kept" in text
-    assert "rlx.weights" in str(module.attributes)
+def test_portable_text_is_taken_with_its_rlx_attributes():
+    text = portable_text(parse(MODULE))
+    for tool in ("mlir-opt", "iree-opt"):
+        assert "rlx.note" in run(tool, ["-"], text).decode()
 
 
 def test_portable_text_refuses_rlx_operations():
