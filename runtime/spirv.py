@@ -145,7 +145,7 @@ def _capabilities(function: gpu.FuncOp) -> frozenset[str]:
     """The capabilities that the kernel's types ask for; raises UnsupportedKernel for types without a right form."""
     needed: set[str] = set()
     name = function.sym_name.data
-    for type in set(_types(function)):
+    for type in dict.fromkeys(_types(function)):
         element = type.element_type if isinstance(type, MemRefType) else type
         match element:
             case BFloat16Type():

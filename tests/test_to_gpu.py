@@ -10,17 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers import assert_round_trip, graph, parse
+from helpers import assert_close, assert_round_trip, graph, parse, random_values
 from on_device import check, kernel_names, launches, lower, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering.to_gpu import LoweringError, LowerToGpu
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.launch_plan import launch_plan
 from rlx_dialect.runtime.spirv import metal_source, serialize
 from rlx_dialect.runtime.toolchain import portable_text
+from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.xdsl_compat import print_module
 
 
@@ -47,20 +49,27 @@ def test_a_graph_without_kernels():
 def test_constants_are_literals_or_globals():
     module = parse("""
       !x = tensor<2x3xf32>
+      !v = tensor<3xf32>
       !b = tensor<2x2xi1>
       !h = tensor<3xf16>
-      func.func @main(%x: !x) -> (!x, !x, !x, !b, !h) {
+      func.func @main(%x: !x) -> (!x, !x, !x, !b, !h, !v, !h, !h) {
         %one = rlx.constant dense<1.5> : !x
-        %v = rlx.constant dense<[1.0, -2.0, 4.0]> : tensor<3xf32>
-        %low = rlx.constant dense<"0x000080FF000080FF0000C07F"> : tensor<3xf32>
+        %v = rlx.constant dense<[1.0, -2.0, 4.0]> : !v
+        %low = rlx.constant dense<"0x000080FF000080BF0000C07F"> : !v
         %t = rlx.constant dense<[[true, false], [false, true]]> : !b
         %h = rlx.constant dense<[0.5, 65504.0, -1.0]> : !h
+        %inf = rlx.constant dense<"0x007C00BC00FC"> : !h
         %0 = rlx.binary add %x, %one : (!x, !x) -> !x
-        %1 = rlx.binary mul %x, %v : (!x, tensor<3xf32>) -> !x
-        %2 = rlx.binary max %x, %low : (!x, tensor<3xf32>) -> !x
-        func.return %0, %1, %2, %t, %h : !x, !x, !x, !b, !h
+        %1 = rlx.binary mul %x, %v : (!x, !v) -> !x
+        %2 = rlx.binary max %x, %low : (!x, !v) -> !x
+        %3 = rlx.activation neg %inf : !h
+        func.return %0, %1, %2, %t, %h, %low, %3, %inf : !x, !x, !x, !b, !h, !v, !h, !h
       }""")
-    check(module)
+    lowered = check(module)
+    # As text too: the bits of numbers that are not finite go through xDSL's parser.
+    values = random_values(module)
+    again = parse(print_module(lowered))
+    assert_close(WgpuEngine().compile(again, {}).run(values), run_reference(module, values))
 
 
 @pytest.mark.parametrize("number", ["0x7F800000", "0xFF800000", "0x7FC00000"])

@@ -36,7 +36,8 @@ def test_views_address_what_numpy_does():
     np.testing.assert_array_equal(addresses(x.slice(1, 1, 2)), n[:, 1:3])
     np.testing.assert_array_equal(addresses(x.slice(2, 4, 3, -2)), n[:, :, 4::-2])
     np.testing.assert_array_equal(addresses(x.slice(2, 4, 3, -2).slice(2, 1, 1)), n[:, :, [2]])
-    np.testing.assert_array_equal(addresses(dense(3, 1).broadcast((2, 3, 4))), np.broadcast_to(numbers(3, 1), (2, 3, 4)))
+    wide = (2, 3, 4)
+    np.testing.assert_array_equal(addresses(dense(3, 1).broadcast(wide)), np.broadcast_to(numbers(3, 1), wide))
     np.testing.assert_array_equal(addresses(dense(3).repeat((2,))), numbers(3)[:, None].repeat(2, 1))
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
+import numpy as np
 from xdsl.dialects import arith, gpu, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
     TensorType,
     UnitAttr,
+    i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.dtypes import storage_dtype
+from rlx_dialect.dtypes import is_float, storage_dtype, wide_element
 from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, Operands, kernel_module, launch_grid
@@ -39,28 +44,56 @@ ELEMENT = "rlx.element"
 KERNELS = "kernels"
 
 
+# A graph has thousands of these two; xDSL's constructors take ten times as long as the attributes made once.
+
+
+@cache
+def _flat_type(storage: Attribute, size: int) -> MemRefType:
+    return MemRefType(storage, [size])
+
+
+@cache
+def _segments(*sizes: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def _alloc(storage: Attribute, size: int) -> memref.AllocOp:
+    return memref.AllocOp.create(
+        result_types=[_flat_type(storage, size)], properties={"operandSegmentSizes": _segments(0, 0)}
+    )
+
+
+def _launch(kernel: SymbolRefAttr, extents: Sequence[SSAValue], buffers: Sequence[SSAValue]) -> gpu.LaunchFuncOp:
+    """A launch on ``extents`` (three of the grid, three of the block)."""
+    segments = _segments(0, *([1] * 6), *([0] * 4), len(buffers), 0)
+    return gpu.LaunchFuncOp.create(
+        operands=[*extents, *buffers], properties={"kernel": kernel, "operandSegmentSizes": segments}
+    )
+
+
 class KernelModule:
     """The gpu.module of a lowered module: each distinct kernel once."""
 
     def __init__(self, hardware: Hardware):
         self.hardware = hardware
-        self._names: dict[KernelSpec, str] = {}
+        self._symbols: dict[KernelSpec, SymbolRefAttr] = {}
         self._taken: dict[str, int] = {}
         self.op = kernel_module(KERNELS)
 
     def symbol(self, hint: str, spec: KernelSpec) -> SymbolRefAttr:
         """The kernel of ``spec``; written when it is new, and then named after ``hint``."""
-        if spec not in self._names:
+        symbol = self._symbols.get(spec)
+        if symbol is None:
             count = self._taken.get(hint, 0)
             self._taken[hint] = count + 1
             name = f"{hint}_{count}" if count else hint
-            self._names[spec] = name
+            symbol = self._symbols[spec] = SymbolRefAttr(KERNELS, [name])
             kernel = Kernel(name, spec, self.hardware)
             spec.emit(kernel)
             for op in kernel.finish():
                 expand(op, self.hardware.expand)
                 self.op.body.block.add_op(op)
-        return SymbolRefAttr(KERNELS, [self._names[spec]])
+        return symbol
 
 
 class Host:
@@ -110,7 +143,7 @@ class Host:
     def new(self, element: Attribute, shape: Shape, name: str | None = None) -> View:
         """An uninitialised dense value."""
         storage, size = self.storage(element), product(shape)
-        buffer = self._b.insert(memref.AllocOp([], [], MemRefType(storage, [size]))).memref
+        buffer = self._b.insert(_alloc(storage, size)).memref
         buffer.name_hint = name
         return View(Buffer(buffer, storage, size), element, shape, dense_strides(shape))
 
@@ -127,6 +160,11 @@ class Host:
         if (number := splat(values)) is not None:
             return View(Literal(number), element, values.shape, (0,) * values.ndim)
         storage = self.storage(element)
+        if is_float(element) and not np.isfinite(values).all():
+            # NaN and infinities in a dense literal do not survive xDSL's parser: write their bits.
+            wide = storage_dtype(wide_element(element))
+            storage = IntegerType(8 * wide.itemsize)
+            values = values.astype(wide).view(storage_dtype(storage))
         dense = values.astype(storage_dtype(storage), copy=False).ravel()
         stored = dense_elements(dense, TensorType(storage, dense.shape))
         type = MemRefType(storage, dense.shape)
@@ -137,7 +175,7 @@ class Host:
 
     def dense(self, view: View, name: str | None = None) -> View:
         """``view``, or a copy of it where it is not a whole buffer in row-major order."""
-        if view.is_dense:
+        if view.is_dense and isinstance(view.source, Buffer) and view.source.storage == self.storage(view.element):
             return view
         copy = self.new(view.element, view.shape, name)
         self.copy(view, copy)
@@ -165,7 +203,7 @@ class Host:
         grid = [self._number(n) for n in launch_grid(spec, self.hardware.max_groups)]
         block = [self._number(n) for n in spec.block]
         symbol = self.kernels.symbol(hint, spec)
-        self._b.insert(gpu.LaunchFuncOp(symbol, grid, block, kernelOperands=[b.value for b in operands.buffers]))
+        self._b.insert(_launch(symbol, (*grid, *block), [b.value for b in operands.buffers]))
 
     def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
         """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""

@@ -52,8 +52,8 @@ class GatherSpec(LinearSpec):
         coordinates = k.split(flat, self.box)
         first, last = len(self.outer), len(self.outer) + len(self.chosen)
         index = self._position(k, k.load(self.indices, coordinates[first:last]))
-        value = k.load_raw(self.table, [*coordinates[:first], index, *coordinates[last:]])
-        k.store_raw(value, self.result, coordinates)
+        value = k.load(self.table, [*coordinates[:first], index, *coordinates[last:]])
+        k.store(value, self.result, coordinates)
 
     def _position(self, k: Kernel, index: SSAValue) -> SSAValue:
         """An index counted from the front; one outside the axis, which means nothing, reads the last element."""

@@ -7,12 +7,24 @@ kernel. Its :meth:`~KernelSpec.emit` writes the body through a :class:`Kernel`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from xdsl.dialects import arith, gpu, memref
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, StringAttr, UnitAttr, i1, i32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+    f32,
+    f64,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from rlx_dialect.dtypes import wide_element
@@ -26,6 +38,10 @@ from rlx_dialect.xdsl_compat import Builder
 Grid = tuple[int, int, int]
 SHARED_SPACE = 3
 """The memory space number of workgroup memory in the gpu dialect's default numbering."""
+
+
+FLOAT_OF_BITS: Mapping[Attribute, AnyFloat] = {i32: f32, i64: f64}
+"""The float whose bits an integer in a buffer may be; see :class:`.views.Buffer`."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +66,14 @@ class Access:
 class Body:
     """Scalar code for the elements of the operands; two bodies with one key write the same code.
 
-    ``write`` takes and returns signless scalars of the element types; a ``raw`` body moves what buffers hold.
+    ``write`` takes and returns signless scalars of the element types.
     """
 
     key: str
     write: Callable[[Builder, Sequence[SSAValue]], Sequence[SSAValue]] = field(compare=False, repr=False)
-    raw: bool = False
 
 
-MOVE = Body("move", lambda b, values: values, raw=True)
+MOVE = Body("move", lambda b, values: values)
 
 
 @dataclass
@@ -189,12 +204,17 @@ class Kernel(Emitter):
 
     def load(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
         """The element at ``start`` + coordinates: a signless scalar of the element type."""
+        element = signless(access.element)
         if isinstance(access.source, Literal):
-            return self.constant(access.source.value, signless(access.element))
-        value = self.load_raw(access, coordinates, start)
-        if access.element == i1:
+            return self.constant(access.source.value, element)
+        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
+        value = self.op(memref.LoadOp.get(self._entry.args[access.source], [self.index(address)]))
+        if value.type == element:
+            return value
+        if element == i1:
             return self.op(arith.CmpiOp(value, self.constant(0, value.type), "ne"))
-        return value
+        # The bits of a float as wide as the integer that holds them.
+        return self.converted(self.op(arith.BitcastOp(value, FLOAT_OF_BITS[value.type])), element)
 
     def load_wide(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
         """The same in the type that it is computed in: f32 for f16."""
@@ -203,25 +223,13 @@ class Kernel(Emitter):
             return self.constant(access.source.value, wide)
         return self.converted(self.load(access, coordinates, start), wide)
 
-    def load_raw(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
-        """The element as its buffer holds it."""
-        if isinstance(access.source, Literal):
-            storage = self.hardware.storage(access.element)
-            assert storage is not None
-            return self.constant(access.source.value, storage)
-        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
-        return self.op(memref.LoadOp.get(self._entry.args[access.source], [self.index(address)]))
-
     def store(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
         """Store a scalar of the element type, or of the type that it is computed in."""
+        assert isinstance(access.source, int)
         if access.element == i1:
             value = self.op(arith.ExtUIOp(value, self.hardware.bool_storage))
         else:
             value = self.converted(value, signless(access.element))
-        self.store_raw(value, access, coordinates, start)
-
-    def store_raw(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
-        assert isinstance(access.source, int)
         address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
         self.b.insert(memref.StoreOp.get(value, self._entry.args[access.source], [self.index(address)]))
 

@@ -48,10 +48,9 @@ class MapSpec(LinearSpec):
         def at(access: Access) -> tuple[Access, Sequence[Index]]:
             return (replace(access, strides=(1,)), [flat]) if access.strides == dense else (access, coordinates)
 
-        load, store = (k.load_raw, k.store_raw) if self.body.raw else (k.load, k.store)
-        values = [load(*at(access)) for access in self.inputs]
+        values = [k.load(*at(access)) for access in self.inputs]
         for value, access in zip(self.body.write(k.b, values), self.outputs, strict=True):
-            store(value, *at(access))
+            k.store(value, *at(access))
 
 
 def map_kernel(inputs: Sequence[View], outputs: Sequence[View], body: Body, threads: int) -> tuple[MapSpec, Operands]:

@@ -212,10 +212,10 @@ class TriangleSpec(LinearSpec):
         # column - row < limit, without negative numbers; the upper triangle is what is left at its own limit.
         limit = self.diagonal + (0 if self.upper else 1)
         below = k.i_less(k.i_add(column, max(-limit, 0)), k.i_add(row, max(limit, 0)))
-        value = k.load_raw(self.source, coordinates)
+        value = k.load(self.source, coordinates)
         zero = k.constant(0, value.type)
         kept = (zero, value) if self.upper else (value, zero)
-        k.store_raw(k.op(arith.SelectOp(below, *kept)), self.result, coordinates)
+        k.store(k.op(arith.SelectOp(below, *kept)), self.result, coordinates)
 
 
 @lowers(TriluOp)

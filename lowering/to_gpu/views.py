@@ -27,7 +27,11 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A flat host memref of ``size`` elements, stored as ``storage``."""
+    """A flat host memref of ``size`` elements.
+
+    ``storage`` is their type in memory: the element type without a sign, an integer for a truth value, or, where a
+    constant is not finite, an integer with the bits of the float that the element is computed in.
+    """
 
     value: SSAValue
     storage: Attribute
