@@ -13,7 +13,7 @@ from xdsl.traits import Pure
 
 from rlx_dialect import syntax
 from rlx_dialect.dtypes import Array, compute_dtype, is_scalar, round_to
-from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count
+from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count, show
 from rlx_dialect.xdsl_compat import (
     Builder,
     HasFolderInterface,
@@ -116,6 +116,11 @@ class RlxOp(IRDLOperation, HasFolderInterface):
                     f"{self.operand_name(index)} must have element type {self.element(first)} like "
                     f"{self.operand_name(first)}, got {self.element(index)}"
                 )
+
+    def check_shape(self, index: int, wanted: Shape) -> None:
+        """Fail unless operand ``index`` can have the shape ``wanted``."""
+        if not compatible(self.shape(index), wanted):
+            self.fail(f"{self.operand_name(index)} must have shape {show(wanted)}, got {show(self.shape(index))}")
 
     # Shapes and element types of operands, by position.
 

@@ -89,9 +89,7 @@ class FusedMatMulBiasActOp(ContractionOp):
         self.check_elements()
         if self.activation is not None and not activation_takes(self.activation.data, self.element(0)):
             self.fail(f"operands with {self.activation.data} must have a float element type, got {self.element(0)}")
-        columns = self.shape(1)[-1:]
-        if not shapes.compatible(self.shape(2), columns):
-            self.fail(f"operand 'bias' must have shape {shapes.show(columns)}, got {shapes.show(self.shape(2))}")
+        self.check_shape(2, self.shape(1)[-1:])
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, w, bias = args
@@ -124,9 +122,7 @@ class FusedMatMulResidualOp(ContractionOp):
 
     def check(self) -> None:
         self.check_elements()
-        product = shapes.matmul(self.shape(0), self.shape(1))
-        if not shapes.compatible(self.shape(2), product):
-            self.fail(f"operand 'residual' must have shape {shapes.show(product)}, got {shapes.show(self.shape(2))}")
+        self.check_shape(2, shapes.matmul(self.shape(0), self.shape(1)))
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         lhs, rhs, residual = args

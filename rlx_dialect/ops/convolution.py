@@ -246,10 +246,7 @@ class FusedConvBiasActOp(ConvolutionOp):
         output = self.output_shape()
         wanted = {2: output[1:2], 3: output}
         for index in range(2, len(self.operands)):
-            if not shapes.compatible(self.shape(index), wanted[index]):
-                self.fail(
-                    f"{self.operand_name(index)} must have shape {show(wanted[index])}, got {show(self.shape(index))}"
-                )
+            self.check_shape(index, wanted[index])
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, weight, bias, *residual = args

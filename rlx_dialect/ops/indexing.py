@@ -33,15 +33,7 @@ class IndexingOp(RlxOp):
     def check(self) -> None:
         if not is_integer(self.element(1)) or is_bool(self.element(1)):
             self.fail(f"{self.operand_name(1)} must have an integer element type, got {self.element(1)}")
-        if len(self.operands) == 3 and self.element(2) != self.element(0):
-            self.fail(
-                f"{self.operand_name(2)} must have element type {self.element(0)} like {self.operand_name(0)}, "
-                f"got {self.element(2)}"
-            )
-
-    def check_shape(self, index: int, wanted: Shape) -> None:
-        if not shapes.compatible(self.shape(index), wanted):
-            self.fail(f"{self.operand_name(index)} must have shape {show(wanted)}, got {show(self.shape(index))}")
+        self.check_same_element(0, *range(2, len(self.operands)))
 
     def check_elements_shape(self, axis: int) -> None:
         """Indices have the rank of the data and, but along ``axis``, no extent above that of the data."""
@@ -312,13 +304,8 @@ class KvAppendOp(AxisOp):
 
     def check(self) -> None:
         axis, pos, cache, update = self.axis_index, self.pos.value.data, self.shape(0), self.shape(1)
-        if self.element(1) != self.element(0):
-            self.fail(
-                f"operand 'update' must have element type {self.element(0)} like operand 'cache', got {self.element(1)}"
-            )
-        wanted = (*cache[:axis], DYNAMIC, *cache[axis + 1 :])
-        if not shapes.compatible(update, wanted):
-            self.fail(f"operand 'update' must have shape {show(wanted)}, got {show(update)}")
+        self.check_same_element()
+        self.check_shape(1, (*cache[:axis], DYNAMIC, *cache[axis + 1 :]))
         if pos < 0 or (DYNAMIC not in (cache[axis], update[axis]) and pos + update[axis] > cache[axis]):
             self.fail(f"pos {pos} + extent {show([update[axis]])} of operand 'update' exceeds {show([cache[axis]])}")
 

@@ -20,7 +20,7 @@ from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
 from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, converted
 from rlx_dialect.ops.shape import ReshapeOp
-from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
+from rlx_dialect.shapes import DYNAMIC, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
 Value = SSAValue | Operation
@@ -72,10 +72,6 @@ class NormalizationOp(RlxOp):
         """Operands from ``first`` on are [D]."""
         for index in range(first, len(self.operands)):
             self.check_shape(index, (self.width(),))
-
-    def check_shape(self, index: int, wanted: Shape) -> None:
-        if not shapes.compatible(self.shape(index), wanted):
-            self.fail(f"{self.operand_name(index)} must have shape {show(wanted)}, got {show(self.shape(index))}")
 
     def check_broadcasts(self, index: int) -> None:
         if not shapes.can_broadcast_to(self.shape(index), self.shape(0)):

@@ -216,9 +216,8 @@ class ConcatOp(AxisOp):
         return (self.like(0, shapes.concat([shape_of(o) for o in self.inputs], self.axis.value.data)),)
 
     def check(self) -> None:
-        for index in range(1, len(self.inputs)):
-            if self.element(index) != self.element(0):
-                self.fail(f"operand #{index} must have element type {self.element(0)}, got {self.element(index)}")
+        if self.inputs:
+            self.check_same_element()
 
     def fold_identity(self) -> SSAValue | None:
         single = len(self.inputs) == 1 and self.inputs[0].type == self.result.type

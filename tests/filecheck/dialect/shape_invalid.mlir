@@ -129,7 +129,7 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'rlx.concat': operand #1 must have element type f32, got f16
+// CHECK: error: 'rlx.concat': operand #1 must have element type f32 like operand #0, got f16
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<2x3xf16>) {
   %0 = rlx.concat %a, %b {axis = 0} : (tensor<2x3xf32>, tensor<2x3xf16>) -> tensor<4x3xf32>
   func.return
