@@ -263,6 +263,9 @@ def parse_signature(parser: Parser, operand_count: int) -> Signature:
         return operands, _parse_types(parser)
 
     operands, results = parse_rest_of_line_memoised(parser, parse)
+    if operands is results and parser.parse_optional_punctuation("->") is not None:
+        # What was remembered ended with its line; here the signature goes on in the next one.
+        results = _parse_types(parser)
     if operands is results and len(operands) == 1:
         operands = [operands[0]] * operand_count
     if len(operands) != operand_count:

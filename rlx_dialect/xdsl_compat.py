@@ -7,6 +7,7 @@ interpreter and command lines is imported from here, so that an upgrade touches 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TypeVar, cast
@@ -40,6 +41,8 @@ from xdsl.utils.exceptions import (
     ShrinkException,
     VerifyException,
 )
+from xdsl.utils.frontend import Frontend
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "Context",
     "DiagnosticException",
     "ExactParser",
+    "Frontend",
     "GreedyRewritePatternApplier",
     "HasCanonicalizationPatternsInterface",
     "HasFolderInterface",
@@ -69,6 +73,7 @@ __all__ = [
     "Rewriter",
     "ShrinkException",
     "SymbolOpInterface",
+    "Target",
     "VerifyException",
     "all_passes",
     "func_functions",
@@ -87,6 +92,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+_BLANK = re.compile(r"(\s|//[^\n]*)*")
+
 
 def set_result_type(result: OpResult, type: Attribute) -> None:
     """Give a result that has no uses yet its inferred type."""
@@ -98,7 +105,7 @@ def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:
 
     Type signatures repeat thousands of times in a graph and lexing them is half of xDSL's parse time. The
     value is kept for this parser only (type aliases differ between files), and only when ``parse`` consumed
-    exactly the rest of the line.
+    exactly the rest of the line. Where the text may go on in the next line, the caller has to look.
     """
     memo = cast("dict[str, T]", parser.__dict__.setdefault("_rlx_rest_of_line", {}))
     content = parser.lexer.input.content
@@ -111,7 +118,7 @@ def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:
         parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
         return memo[rest]
     value = parse()
-    if parser.pos > end:
+    if parser.pos > end and _BLANK.fullmatch(content, end, parser.pos):
         memo[rest] = value
     return value
 
