@@ -4,7 +4,8 @@
 
 - The keyword is the property that the class names in ``KEYWORD`` (``gelu``, ``add``, ``causal``).
 - Properties are written plainly: ``axis = 1``, ``perm = [1, 0]``, ``eps = 1.0e-5``, a flag by its name;
-  those that have their default value are left out. Discardable attributes follow in MLIR's generic form.
+  those that have their default value are left out. Discardable attributes follow in MLIR's generic form; one
+  without a dialect prefix has its name in quotes, so that a misspelt property is not taken for one.
 - One operand: ``T -> R``; several: ``(T, U) -> R``; operations whose operands and result always have one type
   write it once. Several results: ``-> (R, S)``.
 
@@ -161,7 +162,10 @@ def print_attributes(op: RlxOp, printer: Printer) -> None:
         if isinstance(entry, str):
             printer.print_string(entry)
         else:
-            printer.print_identifier_or_string_literal(entry[0])
+            if "." in entry[0]:
+                printer.print_identifier_or_string_literal(entry[0])
+            else:
+                printer.print_string_literal(entry[0])
             if not isinstance(entry[1], UnitAttr):
                 printer.print_string(" = ")
                 printer.print_attribute(entry[1])
@@ -225,13 +229,15 @@ def parse_attributes(op_type: type[RlxOp], parser: Parser, properties: dict[str,
 
     def entry() -> None:
         position = parser.pos
-        name = parser.parse_identifier_or_str_literal()
-        if name in properties or name in attributes:
+        quoted = parser.parse_optional_str_literal()
+        name = parser.parse_identifier() if quoted is None else quoted
+        discardable = quoted is not None or name not in codecs
+        if name in (attributes if discardable else properties):
             parser.raise_error(f"'{op_type.name}': '{name}' is given twice", position)
         valued = parser.parse_optional_punctuation("=") is not None
         codec = codecs.get(name)
-        if name not in codecs:
-            if "." not in name:
+        if discardable:
+            if quoted is None and "." not in name:
                 known = ", ".join(sorted(n for n in codecs if n != op_type.KEYWORD)) or "none"
                 parser.raise_error(f"'{op_type.name}' has no property '{name}' (it has: {known})", position)
             attributes[name] = parser.parse_attribute() if valued else UnitAttr()

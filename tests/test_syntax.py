@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from helpers import parse
+from helpers import assert_round_trip, parse
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 
-from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.reduction import SoftmaxOp
 from rlx_dialect.xdsl_compat import print_module
 
 GRAPH = """\
@@ -43,6 +45,25 @@ def test_every_kind_of_line_end():
     text = GRAPH.format(lines)
     for end in ("\r\n", "\r", " "):
         assert print_module(parse(text.replace("\n", end))) == print_module(parse(text))
+
+
+def test_attributes_without_a_prefix():
+    """They are no properties, even where they have the name of one."""
+    softmax = '%0 = "rlx.softmax"(%x) <{axis = 0 : i64}> {axis = 1 : i64, flag} : (tensor<2x3xf32>) -> tensor<2x3xf32>'
+    module = parse(GRAPH.format(softmax))
+    assert_round_trip(module)
+    assert '{axis = 0, "axis" = 1 : i64, "flag"}' in print_module(module)
+    (op,) = (op for op in parse(print_module(module)).walk() if isinstance(op, SoftmaxOp))
+    assert op.axis == IntegerAttr(0, i64)
+    assert op.attributes == {"axis": IntegerAttr(1, i64), "flag": UnitAttr()}
+
+
+def test_attributes_with_a_prefix_are_written_bare():
+    module = parse(GRAPH.format('%0 = rlx.activation relu %x {my.note = "a", "my.b c"} : tensor<2x3xf32>'))
+    assert '{my.note = "a", "my.b c"}' in print_module(module)
+    assert_round_trip(module)
+    (op,) = (op for op in module.walk() if isinstance(op, ActivationOp))
+    assert op.attributes == {"my.note": StringAttr("a"), "my.b c": UnitAttr()}
 
 
 def test_operands_of_a_signature_in_the_next_line_are_counted():
