@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.target import Target
 
 from rlx_dialect.runtime.spirv import assembly, metal_source, serialize
-from rlx_dialect.xdsl_compat import Context
+from rlx_dialect.xdsl_compat import Context, Target
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.utils.frontend import Frontend
 
 from rlx_dialect.frontends.onnx.importer import import_onnx, parse_extents
 from rlx_dialect.graph import main_function
 from rlx_dialect.weights import WEIGHTS, write_weights
+from rlx_dialect.xdsl_compat import Context, Frontend
 
 
 @dataclass(frozen=True)
