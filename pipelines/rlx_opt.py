@@ -190,6 +190,8 @@ class RlxOpt(xDSLOptMain):
             raise OptError(parse_message(error)) from error
         except DiagnosticException as error:
             raise OptError(message(self.get_input_name(), str(error))) from error
+        except RecursionError as error:
+            raise OptError(message(self.get_input_name(), "nested too deeply")) from error
         if self.output is not None:
             try:
                 Path(self.args.output_file).write_text(self.output.text)

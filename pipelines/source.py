@@ -13,6 +13,9 @@ from rlx_dialect.passes.matching.dominance import DominanceError, check_dominanc
 from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
 from rlx_dialect.xdsl_compat import Context, DiagnosticException, ExactParser, ParseError, VerifyException
 
+UNREADABLE = (VerifyException, ValueError, OverflowError, NotImplementedError)
+"""What xDSL's parser lets through for a number or a type that it cannot hold, besides what it says itself."""
+
 
 class LocatingParser(ExactParser):
     """xDSL's parser; operations without an explicit ``loc(…)`` get the place where they begin."""
@@ -27,9 +30,10 @@ class LocatingParser(ExactParser):
         start = self.pos
         try:
             op = super().parse_operation()
-        except VerifyException as error:
+        except UNREADABLE as error:
             line, column = self._line_and_column(start)
-            raise OptError(f"{self._file.data}:{line}:{column}: error: {error}") from error
+            text = str(error) or "xDSL cannot hold a value of this type"
+            raise OptError(f"{self._file.data}:{line}:{column}: error: {text}") from error
         if isinstance(op.location, UnknownLoc):
             line, column = self._line_and_column(start)
             op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))

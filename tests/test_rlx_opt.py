@@ -153,6 +153,31 @@ def test_files_that_cannot_be_read(opt: Tool, tmp_path: Path):
 # Mistakes in the module.
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%0 = rlx.reverse %x {axes = [99999999999999999999]} : tensor<2xf32>", "99999999999999999999 is out of range"),
+        ("%0 = rlx.reverse %x {axes = [" + 5000 * "9" + "]} : tensor<2xf32>", "4300 digits"),
+        ("%0 = rlx.constant dense<1> : tensor<2xi128>", "Format not implemented for i128"),
+        ("%0 = rlx.constant dense<1.0> : tensor<2xf80>", "xDSL cannot hold a value of this type"),
+    ],
+)
+def test_numbers_that_cannot_be_held(opt: Tool, tmp_path: Path, line: str, says: str):
+    path = tmp_path / "numbers.mlir"
+    path.write_text(f"func.func @main(%x: tensor<2xf32>) {{\n  {line}\n  func.return\n}}\n")
+    result = opt(path)
+    assert result.status == 1
+    assert result.err.startswith(f"{path}:2:3: error: ")
+    assert says in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_nesting_has_an_end(opt: Tool, tmp_path: Path):
+    path = tmp_path / "nested.mlir"
+    path.write_text("module {" * 2000 + "}" * 2000)
+    assert opt(path) == Result(1, "", f"{path}: error: nested too deeply\n")
+
+
 def test_a_syntax_error_shows_its_line(opt: Tool, model: Path):
     model.write_text(MLP.replace("gelu %1", "glu %1"))
     lines = opt(model).err.splitlines()
