@@ -139,13 +139,8 @@ def test_dynamic_extents():
         "%y2 = rlx.binary mul %y1, %c : (tensor<?x?x5xf32>, tensor<?xf32>) -> tensor<?x?x5xf32>",
     )
     rng = np.random.default_rng(0)
-    for count in (1, 5):
-        values = {
-            "a": rng.standard_normal((2, 3, 5)).astype(np.float32),
-            "b": rng.standard_normal((3, 1)).astype(np.float32),
-            "c": rng.standard_normal(count).astype(np.float32),
-        }
-        compare(module, values)
+    shapes = [{"a": (2, 3, 5), "b": (3, 1), "c": (count,)} for count in (1, 5)]
+    compare(module, *({n: rng.standard_normal(s).astype(np.float32) for n, s in each.items()} for each in shapes))
     # Each extent is asked for once.
     assert sum(op.name == "tensor.dim" for op in lowered(module).walk()) == 3
 

@@ -117,6 +117,37 @@ def test_static_movement(element: str):
     compare(built({name: f"tensor<{shape}x{element}>" for name, shape in shapes.items()}, make), atol=0, rtol=0)
 
 
+def test_what_computes_positions_reads_a_slice_with_steps():
+    def make(x: SSAValue, i: SSAValue) -> list[RlxOp]:
+        strided = SliceOp(x, 1, 0, 3, 3)
+        backwards = SliceOp(x, 1, 6, 3, -3)
+        return [
+            strided,
+            backwards,
+            ReverseOp(strided, [1]),
+            PadOp(strided, [0, 1, 0, 1], "edge"),
+            GatherOp(strided, i, 1),
+            ReverseOp(backwards, [0]),
+        ]
+
+    module = built({"x": "tensor<5x7xf32>", "i": "tensor<4xi32>"}, make)
+    x = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    compare(module, {"x": x, "i": np.array([2, 0, 1, 2], np.int32)}, atol=0, rtol=0)
+
+
+def test_slices_of_nothing_and_from_the_end():
+    def make(x: SSAValue, e: SSAValue) -> list[RlxOp]:
+        return [
+            NarrowOp(x, 1, 7, 0),
+            SliceOp(x, 0, 5, 0, -3),
+            NarrowOp(e, 1, 2, 3),
+            PadOp(x, [-2, -1, -3, 0]),
+            PadOp(x, [-2, -1, -3, 2], "edge"),
+        ]
+
+    compare(built({"x": "tensor<5x7xf32>", "e": "tensor<0x7xf32>"}, make))
+
+
 def test_padding_with_infinity():
     compare(built({"x": "tensor<2x3xf32>"}, lambda x: [PadOp(x, [0, 1, 1, 0], value=float("-inf"))]))
 
@@ -150,8 +181,8 @@ def test_movement_with_dynamic_extents():
 
 def test_an_extent_that_may_be_one_expands():
     module = built({"x": "tensor<?x3xf32>"}, lambda x: [ExpandOp(x, [5, 3]), ExpandOp(x, [2, 5, 3])])
-    for rows in (1, 5):
-        compare(module, {"x": np.random.default_rng(0).standard_normal((rows, 3)).astype(np.float32)})
+    rng = np.random.default_rng(0)
+    compare(module, *({"x": rng.standard_normal((rows, 3)).astype(np.float32)} for rows in (1, 5)))
 
 
 @pytest.mark.parametrize("index", ["i32", "i64", "ui8"])

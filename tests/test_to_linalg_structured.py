@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from linalg_helpers import TOLERANCE, built, compare, lowered, with_edges
+from linalg_helpers import TOLERANCE, Values, built, compare, lowered, with_edges
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
@@ -83,9 +83,11 @@ def test_products_with_dynamic_extents():
         ],
     )
     rng = np.random.default_rng(0)
+    values: list[Values] = []
     for batch, rows, columns in ((2, 3, 4), (1, 1, 1), (3, 7, 2)):
         shapes = {"x": (batch, rows, 5), "w": (5, 6), "b": (batch, 5, columns), "bias": (6,)}
-        compare(module, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+        values.append({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+    compare(module, *values)
 
 
 def test_a_linear_layer_is_one_matmul():
