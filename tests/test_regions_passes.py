@@ -1,4 +1,4 @@
-"""rlx-mark-elementwise-regions and rlx-unfuse-elementwise-regions."""
+"""rlx-mark-elementwise-regions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import random
 import time
 
 import pytest
-from helpers import assert_same_meaning, graph, parse
+from helpers import assert_same_meaning, graph
 from mutants import check_mutants
+from region_helpers import EXACT, T, binary, chain, mark, names, of, regions, sizes, unary
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 
 from rlx_dialect.ops.elementwise import NOT_REGION_FUSABLE_ACTIVATIONS, NOT_REGION_FUSABLE_BINARIES, ElementwiseOp
-from rlx_dialect.ops.region import ElementwiseRegionOp
 from rlx_dialect.passes.mark_elementwise_regions import MarkElementwiseRegions
 from rlx_dialect.passes.matching.dominance import check_dominance
 from rlx_dialect.passes.matching.fusion import Reason
@@ -19,49 +19,10 @@ from rlx_dialect.passes.unfuse_elementwise_regions import UnfuseElementwiseRegio
 from rlx_dialect.xdsl_compat import Context, print_module
 
 REGION = "rlx.elementwise_region"
-EXACT = {"rtol": 0.0, "atol": 0.0}
-T = "tensor<4x8xf32>"
-
-
-def unary(result: str, kind: str, x: str, type: str = T) -> str:
-    return f"%{result} = rlx.activation {kind} %{x} : {type}"
-
-
-def binary(result: str, kind: str, a: str, b: str, a_type: str = T, b_type: str = T, type: str = T) -> str:
-    return f"%{result} = rlx.binary {kind} %{a}, %{b} : ({a_type}, {b_type}) -> {type}"
 
 
 def nested(*lines: str) -> str:
     return '"test.op"() ({ ' + "\n".join(lines) + " }) : () -> ()"
-
-
-def of(*lines: str, arguments: str = f"%x: {T}, %y: {T}", results: str = T, returned: str = "%t") -> ModuleOp:
-    return graph("\n".join(lines), arguments, results, returned)
-
-
-def mark(module: ModuleOp, **limits: int) -> ModuleOp:
-    after = module.clone()
-    MarkElementwiseRegions(**limits).apply(Context(), after)
-    check_dominance(after)
-    assert_same_meaning(module, after, **EXACT)
-    return after
-
-
-def names(module: ModuleOp) -> list[str]:
-    """The operations outside of regions."""
-    return [op.name for op in module.walk() if op.name.startswith("rlx.") and not in_region(op.parent_op())]
-
-
-def in_region(owner: object) -> bool:
-    return isinstance(owner, ElementwiseRegionOp)
-
-
-def regions(module: ModuleOp) -> list[ElementwiseRegionOp]:
-    return [op for op in module.walk() if isinstance(op, ElementwiseRegionOp)]
-
-
-def sizes(module: ModuleOp) -> list[int]:
-    return [len(region.steps()) for region in regions(module)]
 
 
 def reasons(module: ModuleOp, **limits: int) -> list[Reason]:
@@ -343,12 +304,6 @@ def test_a_convolutions_result_starts_a_region():
 # Limits.
 
 
-def chain(steps: int) -> ModuleOp:
-    """tanh and neg in turn, ``steps`` of them."""
-    lines = [unary(f"a{i + 1}", ("tanh", "neg")[i % 2], f"a{i}") for i in range(steps)]
-    return of(*lines, arguments=f"%a0: {T}", returned=f"%a{steps}")
-
-
 def sum_of(inputs: int) -> ModuleOp:
     lines = [binary(f"s{i + 1}", "add", f"s{i}", f"x{i + 1}") for i in range(inputs - 1)]
     arguments = ", ".join(f"%{'s0' if i == 0 else f'x{i}'}: {T}" for i in range(inputs))
@@ -469,62 +424,3 @@ def test_the_cost_is_linear():
         return best
 
     assert seconds(2400) < 16 * seconds(300)
-
-
-# Back again.
-
-
-def unfuse(module: ModuleOp, **options: bool) -> ModuleOp:
-    after = module.clone()
-    UnfuseElementwiseRegions(**options).apply(Context(), after)
-    check_dominance(after)
-    assert_same_meaning(module, after, **EXACT)
-    return after
-
-
-def test_unfusing_gives_back_what_was_marked():
-    for module in (chain(5), of(binary("a", "mul", "x", "y"), unary("b", "tanh", "a"), binary("t", "add", "b", "a"))):
-        assert print_module(unfuse(mark(module))) == print_module(module)
-
-
-def test_unfusing_a_region_with_broadcast_operands_uses_the_smaller_shapes():
-    module = parse(
-        f"""func.func @main(%x: {T}, %s: tensor<8xf32>) -> {T} {{
-        %0 = rlx.elementwise_region(%x, %s) : ({T}, tensor<8xf32>) -> {T} {{
-        ^bb0(%a: f32, %b: f32):
-          %1 = rlx.activation exp %b : f32
-          %2 = rlx.binary mul %a, %1 : (f32, f32) -> f32
-          rlx.yield %2 : f32
-        }}
-        func.return %0 : {T} }}"""
-    )
-    after = unfuse(module)
-    assert names(after) == ["rlx.activation", "rlx.binary"]
-    assert "rlx.activation exp %s : tensor<8xf32>" in print_module(after)
-
-
-def resized() -> ModuleOp:
-    small, large = "tensor<1x3x4x5xf32>", "tensor<1x3x8x10xf32>"
-    return parse(
-        f"""func.func @main(%x: {small}, %y: {large}) -> {large} {{
-        %0 = rlx.elementwise_region(%x, %y) {{prologue = "resize_nearest_2x"}} : ({small}, {large}) -> {large} {{
-        ^bb0(%a: f32, %b: f32):
-          %1 = rlx.binary mul %a, %b : (f32, f32) -> f32
-          %2 = rlx.activation tanh %1 : f32
-          rlx.yield %2 : f32
-        }}
-        func.return %0 : {large} }}"""
-    )
-
-
-def test_unfusing_a_region_with_a_prologue():
-    assert names(unfuse(resized())) == ["rlx.resize_nearest_2x", "rlx.binary", "rlx.activation"]
-    assert print_module(unfuse(resized(), keep_prologue=True)) == print_module(resized())
-
-
-def test_unfusing_keeps_locations():
-    module = of(unary("a", "exp", "x"), unary("t", "neg", "a"))
-    for line, op in enumerate(op for op in module.walk() if isinstance(op, ElementwiseOp)):
-        op.location = FileLineColLoc(StringAttr("m"), IntAttr(line), IntAttr(1))
-    back = unfuse(mark(module))
-    assert [str(op.location) for op in back.walk() if isinstance(op, ElementwiseOp)] == ['loc("m":0:1)', 'loc("m":1:1)']
