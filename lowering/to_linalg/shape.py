@@ -67,10 +67,19 @@ def narrow(op: NarrowOp, c: Conversion) -> SSAValue:
 @lowers(SliceOp)
 def slice_(op: SliceOp, c: Conversion) -> SSAValue:
     x, axis, positions = c.value(op.input), op.axis_index, op.positions()
-    if not positions or positions.step > 0:
-        return c.narrow(x, axis, op.start.value.data if positions else 0, len(positions), max(positions.step, 1))
-    forward = c.narrow(x, axis, positions[-1], len(positions), -positions.step)
-    return _reversed(c, forward, [axis])
+    if not positions:
+        return c.narrow(x, axis, 0, 0)
+    last = axis == len(c.extents(x)) - 1
+    if positions.step == 1 or (positions.step > 0 and not last):
+        return c.narrow(x, axis, positions.start, len(positions), positions.step)
+
+    # IREE 3.13 does not compile what computes positions in a slice with steps along the last axis.
+    def index(b: Builder, loop: SSAValue) -> SSAValue:
+        steps = b.insert(arith.MuliOp(loop, constant(positions.step, IndexType(), b))).result
+        return b.insert(arith.AddiOp(steps, constant(positions.start, IndexType(), b))).result
+
+    extents = [len(positions) if a == axis else e for a, e in enumerate(c.extents(x))]
+    return moved(c, x, extents, [index if a == axis else None for a in range(len(extents))])
 
 
 def moved(c: Conversion, x: SSAValue, extents: Sequence[Extent], sources: Sequence[Index | None]) -> SSAValue:

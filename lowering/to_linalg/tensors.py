@@ -316,6 +316,9 @@ class Tensors:
     def slice(
         self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[Extent], strides: Sequence[int] | None = None
     ) -> SSAValue:
+        if 0 in sizes:
+            # A slice may not begin where its operand ends.
+            return self.empty(sizes, element_of(value))
         type = TensorType(element_of(value), static_shape(sizes))
         steps = strides or [1] * len(sizes)
         return self.made(tensor.ExtractSliceOp(value, offsets, sizes, steps, type), sizes)

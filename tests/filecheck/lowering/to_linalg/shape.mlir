@@ -23,13 +23,14 @@ func.func @slices(%x: tensor<4x6xf32>) -> (tensor<4x2xf32>, tensor<4x3xf32>, ten
 
 // CHECK-LABEL: func.func @slices
 // CHECK-NEXT:  tensor.extract_slice %x[0, 3] [4, 2] [1, 1]
-// CHECK-NEXT:  tensor.extract_slice %x[0, 1] [4, 3] [1, 2]
-// CHECK-NEXT:  [[forward:%.*]] = tensor.extract_slice %x[0, 1] [4, 3] [1, 2]
 // CHECK:       linalg.generic
 // CHECK:         [[row:%.*]] = linalg.index 0
 // CHECK-NEXT:    [[column:%.*]] = linalg.index 1
-// CHECK:         [[from:%.*]] = arith.subi {{%.*}}, [[column]]
-// CHECK-NEXT:    tensor.extract [[forward]]{{\[}}[[row]], [[from]]]
+// CHECK:         [[steps:%.*]] = arith.muli [[column]], {{%.*}}
+// CHECK:         [[from:%.*]] = arith.addi [[steps]], {{%.*}}
+// CHECK-NEXT:    tensor.extract %x{{\[}}[[row]], [[from]]]
+// CHECK:       linalg.generic
+// CHECK:         tensor.extract %x{{\[}}
 
 func.func @join(%x: tensor<?x2xf32>, %y: tensor<?x3xf32>) -> (tensor<?x5xf32>, tensor<?x2xf32>) {
   %0 = rlx.concat %x, %y {axis = 1} : (tensor<?x2xf32>, tensor<?x3xf32>) -> tensor<?x5xf32>
