@@ -63,7 +63,7 @@ def _heads_back(x: Array, layout: AttentionLayout) -> Array:
     if layout is AttentionLayout.BHSD:
         return x
     x = x.swapaxes(1, 2)
-    return x.reshape(*x.shape[:2], -1) if layout is AttentionLayout.BSD else x
+    return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3]) if layout is AttentionLayout.BSD else x
 
 
 def _unpack_heads(b: Builder, x: SSAValue, heads: int) -> SSAValue:
@@ -427,7 +427,8 @@ class RopeOp(RlxOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, n, half = args[0], self.rotated, self.rotated // 2
-        heads = x.reshape(*x.shape[:2], -1, self.head_dim.value.data) if x.ndim == 3 else x
+        dim = self.head_dim.value.data
+        heads = x.reshape(*x.shape[:2], x.shape[2] // dim, dim) if x.ndim == 3 else x
         cos, sin = (t[: x.shape[self.seq_axis], :half] for t in args[1:])
         if self.seq_axis == 1:
             cos, sin = cos[:, None], sin[:, None]

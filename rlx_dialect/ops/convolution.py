@@ -146,8 +146,10 @@ class ConvolutionOp(WindowOp):
         groups, rank = self.groups.value.data, x.ndim - 2
         views = np.moveaxis(self.window.views(x, 0), 1, 1 + rank)  # [N, output…, Ci, kernel…]
         batch, *extents = views.shape[: 1 + rank]
-        rows = views.reshape(batch * shapes.product(extents), groups, -1).swapaxes(0, 1)
-        columns = weight.reshape(groups, weight.shape[0] // groups, -1).swapaxes(1, 2)
+        # No -1 below: it cannot be found where an extent is 0.
+        terms = shapes.product(weight.shape[1:])
+        rows = views.reshape(batch * shapes.product(extents), groups, terms).swapaxes(0, 1)
+        columns = weight.reshape(groups, weight.shape[0] // groups, terms).swapaxes(1, 2)
         product = np.matmul(rows, columns).swapaxes(0, 1)  # [N·output, groups, Co/groups]
         return np.moveaxis(product.reshape(batch, *extents, weight.shape[0]), -1, 1)
 

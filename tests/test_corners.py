@@ -1,0 +1,59 @@
+"""Corners of the operations: extents of 0, numbers at the ends of their ranges, windows that see nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import assert_close, decomposed, graph, random_values
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.base import RlxOp
+from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import main_function
+from rlx_dialect.interpreter import run_reference
+
+
+def one_op(line: str) -> ModuleOp:
+    """A graph of one operation with one result: its operands are the arguments."""
+    name = line.split("%")[0].split()[0]
+    operands = [word.strip(" ,(){") for word in line.split(" : ")[0].split() if word.startswith("%")]
+    types, result = line.split(" : ")[1].rsplit(" -> ", 1)
+    assert name.startswith("rlx.")
+    arguments = ", ".join(f"{o}: {t}" for o, t in zip(operands, types.strip("()").split(", "), strict=True))
+    return graph(f"%result = {line}", arguments, result, "%result")
+
+
+def run(module: ModuleOp, seed: int = 0) -> Array:
+    (result,) = run_reference(module, random_values(module, seed))
+    return result
+
+
+EMPTY = [
+    "rlx.conv %x, %w {kernel_size = [3, 3]} : (tensor<0x3x4x5xf32>, tensor<2x3x3x3xf32>) -> tensor<0x2x2x3xf32>",
+    "rlx.conv %x, %w {kernel_size = [3, 3]} : (tensor<1x3x4x5xf32>, tensor<0x3x3x3xf32>) -> tensor<1x0x2x3xf32>",
+    "rlx.conv %x, %w {kernel_size = [3, 3]} : (tensor<1x0x4x5xf32>, tensor<2x0x3x3xf32>) -> tensor<1x2x2x3xf32>",
+    "rlx.fused_conv_bias_act %x, %w, %b {kernel_size = [3, 3]} "
+    ": (tensor<0x3x4x5xf32>, tensor<2x3x3x3xf32>, tensor<2xf32>) -> tensor<0x2x2x3xf32>",
+    "rlx.attention %q, %k, %v {num_heads = 2, head_dim = 2, layout = bsd} "
+    ": (tensor<1x0x4xf32>, tensor<1x3x4xf32>, tensor<1x3x4xf32>) -> tensor<1x0x4xf32>",
+    "rlx.attention causal %q, %k, %v {num_heads = 2, head_dim = 2, layout = bsd} "
+    ": (tensor<0x2x4xf32>, tensor<0x3x4xf32>, tensor<0x3x4xf32>) -> tensor<0x2x4xf32>",
+    "rlx.attention %q, %k, %v {num_heads = 2, head_dim = 2, layout = bsd} "
+    ": (tensor<1x2x4xf32>, tensor<1x0x4xf32>, tensor<1x0x4xf32>) -> tensor<1x2x4xf32>",
+    "rlx.rope %x, %c, %s {head_dim = 4, layout = bsd} "
+    ": (tensor<1x0x8xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<1x0x8xf32>",
+    "rlx.rope %x, %c, %s {head_dim = 4, layout = bsd} "
+    ": (tensor<0x3x8xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<0x3x8xf32>",
+]
+
+
+@pytest.mark.parametrize("line", EMPTY)
+def test_extents_of_0(line: str):
+    """What sums over nothing is 0; what has no elements just has its shape."""
+    module = one_op(line)
+    (result,) = main_function(module).function_type.outputs.data
+    value = run(module)
+    assert str(result) == f"tensor<{'x'.join(map(str, value.shape))}xf32>"
+    np.testing.assert_array_equal(value, np.zeros_like(value))
+    if any(isinstance(op, RlxOp) and op.has_decomposition() for op in module.walk()):
+        assert_close([run(decomposed(module, line.split()[0]))], [value])
