@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import assert_close, decomposed, graph, random_values
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.ir import Block
 
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.ops.convolution import PoolOp
+from rlx_dialect.xdsl_compat import VerifyException
 
 
 def one_op(line: str) -> ModuleOp:
@@ -57,3 +62,31 @@ def test_extents_of_0(line: str):
     np.testing.assert_array_equal(value, np.zeros_like(value))
     if any(isinstance(op, RlxOp) and op.has_decomposition() for op in module.walk()):
         assert_close([run(decomposed(module, line.split()[0]))], [value])
+
+
+def sees_nothing(extent: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> bool:
+    """Whether some window lies on padding only, found by looking at each position of each."""
+    outputs = (extent + before + after - dilation * (kernel - 1) - 1) // stride + 1
+    windows = ([o * stride - before + k * dilation for k in range(kernel)] for o in range(outputs))
+    return any(not any(0 <= position < extent for position in window) for window in windows)
+
+
+def test_every_window_of_a_pool_sees_an_element():
+    """With dilation a window can step over all elements."""
+    wrong: list[str] = []
+    for extent, kernel, stride, before, after, dilation in itertools.product(
+        range(4), (1, 2, 3), (1, 2), range(4), range(3), (1, 2, 4)
+    ):
+        if extent + before + after < dilation * (kernel - 1) + 1:
+            continue
+        window = f"{extent=} {kernel=} {stride=} {before=} {after=} {dilation=}"
+        block = Block(arg_types=[TensorType(f32, [1, 1, extent])])
+        op = PoolOp("max", block.args[0], [kernel], stride=[stride], padding=[before, after], dilation=[dilation])
+        try:
+            op.verify()
+            accepted = True
+        except VerifyException:
+            accepted = False
+        if accepted == sees_nothing(extent, kernel, stride, before, after, dilation):
+            wrong.append(window)
+    assert wrong == []

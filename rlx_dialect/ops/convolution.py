@@ -8,20 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, ReduceKind, ReduceKindAttr
-from rlx_dialect.base import RlxOp, rank_of, shape_of
+from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
 from rlx_dialect.ops.reduction import REDUCTIONS, check_reducible, highest, lowest
 from rlx_dialect.ops.shape import INTS, ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
-
-Value = SSAValue | Operation
 
 
 @dataclass(frozen=True)
@@ -318,8 +316,13 @@ class PoolOp(WindowOp):
         window, extents = self.window, self.shape(0)[2:]
         for axis, (extent, output) in enumerate(zip(extents, window.output(extents), strict=True)):
             before, after = window.padding[axis]
-            last = 0 if extent == DYNAMIC else (output - 1) * window.stride[axis]
-            if before >= window.span[axis] or (extent != DYNAMIC and last >= extent + before):
+            misses = before >= window.span[axis]
+            if extent != DYNAMIC and not misses:
+                starts = range(-before, output * window.stride[axis] - before, window.stride[axis])
+                # A window that starts in the padding steps to this position first; it may be behind the last element.
+                firsts = (s % window.dilation[axis] for s in starts[: -(-before // window.stride[axis])])
+                misses = starts[-1] >= extent or any(first >= extent for first in firsts)
+            if misses:
                 self.fail(f"padding {before}+{after} of spatial axis {axis}: a window would cover padding only")
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
