@@ -41,7 +41,7 @@ def run(tool: str, *arguments: str | Path) -> None:
     """One command line of the installed tools, shown before it runs."""
     words = [tool, *map(str, arguments)]
     print(f"$ {shlex.join(words)}", flush=True)
-    subprocess.run([str(Path(sys.executable).parent / tool), *words[1:]], check=True)
+    subprocess.run([str(Path(sys.executable).parent / tool), *words[1:]], check=True, cwd=ROOT)
 
 
 def expected(model: Path, inputs: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -54,10 +54,10 @@ def expected(model: Path, inputs: NDArray[np.int32]) -> NDArray[np.float32]:
 def main() -> None:
     folder = model_folder()
     config = json.loads((folder / "config.min.json").read_text())
-    out = ROOT / "out"
-    out.mkdir(exist_ok=True)
+    out = Path("out")
+    (ROOT / out).mkdir(exist_ok=True)
     inputs = np.array([features((ROOT / s).read_bytes(), config) for s in SAMPLES], np.int32)
-    np.savez(out / "inputs.npz", bytes=inputs)
+    np.savez(ROOT / out / "inputs.npz", bytes=inputs)
 
     run("rlx-import", folder / "model.onnx", "-o", out / "magika.mlir")
     run("rlx-opt", "--pipeline=cpu-fuse", out / "magika.mlir", "-o", out / "magika.fused.mlir")
@@ -65,7 +65,7 @@ def main() -> None:
     results = out / "outputs.npz"
     run("rlx-run", out / "magika.mlir", "--target=cpu", "--inputs", out / "inputs.npz", "--outputs", results, "--check")
 
-    found = np.load(results)["target_label"]
+    found = np.load(ROOT / results)["target_label"]
     error = np.abs(found - expected(folder / "model.onnx", inputs)).max()
     for sample, scores in zip(SAMPLES, found, strict=True):
         best = int(scores.argmax())
