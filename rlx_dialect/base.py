@@ -25,6 +25,9 @@ from rlx_dialect.xdsl_compat import (
     set_result_type,
 )
 
+Value = SSAValue | Operation
+"""What a constructor takes for an operand; an operation stands for its only result."""
+
 FOLD_LIMIT = 1024
 """Constants above this many elements are not folded: the text would grow, and weights live outside it anyway."""
 

@@ -20,10 +20,10 @@ from rlx_dialect.attributes import (
     RopeStyle,
     RopeStyleAttr,
 )
-from rlx_dialect.base import RlxOp, element_of, rank_of, shape_of
+from rlx_dialect.base import RlxOp, Value, element_of, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, wide_element
 from rlx_dialect.ops.constant import scalar
-from rlx_dialect.ops.contraction import MatMulOp, Value
+from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, CompareOp, WhereOp
 from rlx_dialect.ops.reduction import SoftmaxOp, converted, softmax
 from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, ReverseOp, TransposeOp, TriluOp

@@ -6,19 +6,17 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnitAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr
-from rlx_dialect.base import RlxOp, element_of, shape_of
+from rlx_dialect.base import RlxOp, Value, element_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp, activation_takes
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import NarrowOp
 from rlx_dialect.xdsl_compat import Builder
-
-Value = SSAValue | Operation
 
 
 class ContractionOp(RlxOp):

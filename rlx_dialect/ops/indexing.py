@@ -11,18 +11,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import I64, IntegerAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ScatterReduction, ScatterReductionAttr
-from rlx_dialect.base import RlxOp
+from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_bool, is_complex, is_integer
 from rlx_dialect.ops.shape import AxisOp, front_axis
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import InterpretationError
-
-Value = SSAValue | Operation
 
 ZERO = IntegerAttr(0, i64)
 

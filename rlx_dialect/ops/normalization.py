@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_result_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import NormKind, NormKindAttr, ReduceKind
-from rlx_dialect.base import RlxOp, element_of, rank_of
+from rlx_dialect.base import RlxOp, Value, element_of, rank_of
 from rlx_dialect.dtypes import Array, is_float, wide_element
 from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
@@ -22,8 +22,6 @@ from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, converted
 from rlx_dialect.ops.shape import ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
-
-Value = SSAValue | Operation
 
 
 def normalized(kind: NormKind, x: Array, eps: float) -> Array:

@@ -7,18 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ReduceKind, ReduceKindAttr
-from rlx_dialect.base import RlxOp, element_of, rank_of
+from rlx_dialect.base import RlxOp, Value, element_of, rank_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer, wide_element
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp
 from rlx_dialect.shapes import from_front, normal_axes, normal_axis
 from rlx_dialect.xdsl_compat import Builder
-
-Value = SSAValue | Operation
 
 
 def _wide_sum(x: Array, axes: tuple[int, ...]) -> Array:

@@ -11,17 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import I64, DenseArrayBase, Float64Type, FloatAttr, IntegerAttr, UnitAttr, f64, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, var_operand_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import PadMode, PadModeAttr
-from rlx_dialect.base import RlxOp, rank_of, shape_of
+from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_integer
 from rlx_dialect.shapes import DYNAMIC, ShapeError, from_front, normal_axes, normal_axis, show
 from rlx_dialect.xdsl_compat import HasCanonicalizationPatternsInterface, InterpretationError, RewritePattern
-
-Value = SSAValue | Operation
 
 INTS = DenseArrayBase.constr(i64)
 """A list of integers."""

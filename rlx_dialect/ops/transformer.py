@@ -10,11 +10,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, AttentionLayout, MaskKind
-from rlx_dialect.base import RlxOp, element_of, shape_of
+from rlx_dialect.base import RlxOp, Value, element_of, shape_of
 from rlx_dialect.dtypes import is_bool, is_float
 from rlx_dialect.ops.attention import AttentionOp, RopeOp, check_rope_table
 from rlx_dialect.ops.constant import ConstantOp
-from rlx_dialect.ops.contraction import MatMulOp, Value
+from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
 from rlx_dialect.ops.normalization import LayerNormOp
 from rlx_dialect.ops.shape import NarrowOp
