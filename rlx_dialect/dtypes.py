@@ -60,6 +60,14 @@ def is_unsigned(element: Attribute) -> bool:
     return isinstance(element, IntegerType) and element.signedness.data == Signedness.UNSIGNED
 
 
+def integer_limits(element: Attribute) -> tuple[int, int]:
+    """The least and the greatest value of an integer type. Signless ones count as signed, but i1 holds 0 and 1."""
+    width = element.width.data if isinstance(element, IntegerType) else 64
+    if width == 1 or is_unsigned(element):
+        return 0, 2**width - 1
+    return -(2 ** (width - 1)), 2 ** (width - 1) - 1
+
+
 def storage_dtype(element: Attribute) -> np.dtype[np.generic]:
     """The NumPy dtype that holds values of ``element``; raises TypeError for a type without one."""
     if (known := _FLOATS.get(type(element))) is not None:

@@ -6,16 +6,19 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers import assert_close, decomposed, graph, random_values
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
-from xdsl.ir import Block
+from helpers import assert_close, decomposed, graph, op_module, random_values
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, f32, i1, i8, i64
+from xdsl.ir import Attribute, Block
 
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
+from rlx_dialect.ops.shape import PadOp
 from rlx_dialect.xdsl_compat import VerifyException
+
+UI8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 def one_op(line: str) -> ModuleOp:
@@ -90,3 +93,26 @@ def test_every_window_of_a_pool_sees_an_element():
         if accepted == sees_nothing(extent, kernel, stride, before, after, dilation):
             wrong.append(window)
     assert wrong == []
+
+
+def pad(element: Attribute, value: float, shape: list[int] | None = None, mode: str = "constant") -> ModuleOp:
+    shape = [2] if shape is None else shape
+    return op_module(lambda x: PadOp(x, [1] * len(shape) * 2, mode, value), TensorType(element, shape))
+
+
+@pytest.mark.parametrize(
+    ("element", "fits", "exceeds"),
+    [(i8, [-128, 127], [-129, 128]), (UI8, [0, 255], [-1, 256]), (i64, [-(2.0**63)], [2.0**63]), (i1, [0, 1], [-1, 2])],
+)
+def test_pad_with_numbers_at_the_ends_of_a_range(element: Attribute, fits: list[float], exceeds: list[float]):
+    for value in fits:
+        assert run(pad(element, value)).tolist()[0] == value
+    for value in exceeds:
+        with pytest.raises(VerifyException, match=f"for element type {element}, got"):
+            pad(element, value)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_pad_of_a_scalar(mode: str):
+    module = pad(f32, 0.0, [], mode)
+    assert run(module).shape == ()

@@ -17,7 +17,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from rlx_dialect import shapes
 from rlx_dialect.attributes import PadMode, PadModeAttr
 from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
-from rlx_dialect.dtypes import Array, is_bool, is_integer
+from rlx_dialect.dtypes import Array, integer_limits, is_integer
 from rlx_dialect.shapes import DYNAMIC, ShapeError, from_front, normal_axes, normal_axis, show
 from rlx_dialect.xdsl_compat import HasCanonicalizationPatternsInterface, InterpretationError, RewritePattern
 
@@ -335,8 +335,10 @@ class PadOp(RlxOp):
         element, value, mode = self.element(0), self.value.value.data, self.mode.data
         if is_integer(element) and not value.is_integer():
             self.fail(f"value must be an integer for element type {element}, got {value}")
-        if is_bool(element) and value not in (0, 1):
-            self.fail(f"value must be 0 or 1 for element type {element}, got {value}")
+        if is_integer(element):
+            least, greatest = integer_limits(element)
+            if not least <= value <= greatest:
+                self.fail(f"value must be {least} to {greatest} for element type {element}, got {value}")
         for axis, (extent, pair) in enumerate(zip(self.shape(0), self.pairs(), strict=True)):
             if extent == DYNAMIC:
                 continue
@@ -353,6 +355,8 @@ class PadOp(RlxOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, pairs = args[0], self.pairs()
+        if not pairs:  # NumPy takes an empty list for one of reals.
+            return (x,)
         kept = x[tuple(slice(max(-p, 0), d - max(-q, 0)) for d, (p, q) in zip(x.shape, pairs, strict=True))]
         width = [(max(p, 0), max(q, 0)) for p, q in pairs]
         if self.mode.data is PadMode.CONSTANT:

@@ -233,7 +233,7 @@ func.func @f(%x: tensor<2x3xi32>) {
 
 // -----
 
-// CHECK: error: 'rlx.pad': value must be 0 or 1 for element type i1, got 2.0
+// CHECK: error: 'rlx.pad': value must be 0 to 1 for element type i1, got 2.0
 func.func @f(%x: tensor<2x3xi1>) {
   %0 = rlx.pad %x {pads = [0, 1, 0, 0], value = 2.0} : tensor<2x3xi1> -> tensor<2x4xi1>
   func.return
