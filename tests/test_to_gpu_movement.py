@@ -61,6 +61,17 @@ def test_concat_and_cache():
     check(module, rtol=0, atol=0)
 
 
+def test_concatenated_slices_of_one_value_are_copied_together():
+    x, part = "tensor<2x4x3xf32>", "tensor<2x1x3xf32>"
+    heads = [f"%h{i} = rlx.narrow %x {{axis = 1, start = {i}, len = 1}} : {x} -> {part}" for i in range(4)]
+    order = [0, 0, 0, 2, 2, 2, 3, 2, 1, 0, 3, 1]
+    names, types = ", ".join(f"%h{i}" for i in order), ", ".join([part] * len(order))
+    body = "\n".join([*heads, f"%y = rlx.concat {names} {{axis = 1}} : ({types}) -> tensor<2x12x3xf32>"])
+    lowered = check(graph(body, f"%x: {x}", "tensor<2x12x3xf32>", "%y"), rtol=0, atol=0)
+    # 0 0 0, 2 2 2, 3 2 1 0, 3 1.
+    assert launches(lowered) == 4
+
+
 def test_views_cost_no_kernel_and_are_read_by_every_schedule():
     module = parse("""
       func.func @main(%x: tensor<4x6xf32>) -> (tensor<6x4xf32>, tensor<6xf32>, tensor<3x4xf32>) {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -84,10 +84,30 @@ def concatenated(h: Host, parts: Sequence[View], axis: int, name: str | None) ->
     extent = sum(p.shape[axis] for p in parts)
     result = h.new(parts[0].element, (*first[:axis], extent, *first[axis + 1 :]), name)
     start = 0
-    for part in parts:
-        h.copy(part, result.slice(axis, start, part.shape[axis]))
-        start += part.shape[axis]
+    for part, count in _runs(parts):
+        length = part.shape[axis + 1]
+        target = result.slice(axis, start, count * length)
+        split = target.reshape((*target.shape[:axis], count, length, *target.shape[axis + 1 :]))
+        assert split is not None
+        h.copy(part, split.transpose([axis, *(a for a in range(len(split.shape)) if a != axis)]))
+        start += count * length
     return result
+
+
+def _runs(parts: Sequence[View]) -> Iterator[tuple[View, int]]:
+    """Neighbouring parts that lie evenly spaced in one buffer, as one view with an axis in front, and their number.
+
+    Repeating the heads of grouped attention concatenates many slices of one value.
+    """
+    first = 0
+    while first < len(parts):
+        start, last = parts[first], first + 1
+        step = parts[last].offset - start.offset if last < len(parts) else 0
+        while last < len(parts) and parts[last] == replace(start, offset=start.offset + (last - first) * step):
+            last += 1
+        count = last - first
+        yield replace(start, shape=(count, *start.shape), strides=(step, *start.strides)), count
+        first = last
 
 
 @lowers(ConcatOp)
