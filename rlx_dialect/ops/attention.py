@@ -161,11 +161,11 @@ class AttentionOp(RlxOp):
 
     @property
     def kv_heads(self) -> int:
-        return (self.num_kv_heads or self.num_heads).value.data
+        return (self.num_heads if self.num_kv_heads is None else self.num_kv_heads).value.data
 
     @property
     def value_dim(self) -> int:
-        return (self.v_head_dim or self.head_dim).value.data
+        return (self.head_dim if self.v_head_dim is None else self.v_head_dim).value.data
 
     @property
     def scale(self) -> float:
@@ -394,7 +394,7 @@ class RopeOp(RlxOp):
     @property
     def rotated(self) -> int:
         """How many lanes of each head rotate."""
-        return (self.n_rot or self.head_dim).value.data
+        return (self.head_dim if self.n_rot is None else self.n_rot).value.data
 
     @property
     def seq_axis(self) -> int:

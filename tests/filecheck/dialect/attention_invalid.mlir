@@ -273,6 +273,14 @@ func.func @f(%x: tensor<2x5x24xf32>, %c: tensor<9x4xf32>, %s: tensor<9x4xf32>) {
 
 // -----
 
+// CHECK: error: 'rlx.rope': n_rot must be even and between 2 and head_dim 8, got 0
+func.func @f(%x: tensor<2x5x24xf32>, %c: tensor<9x4xf32>, %s: tensor<9x4xf32>) {
+  %0 = rlx.rope %x, %c, %s {head_dim = 8, n_rot = 0, layout = bsd} : (tensor<2x5x24xf32>, tensor<9x4xf32>, tensor<9x4xf32>) -> tensor<2x5x24xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: error: 'rlx.rope': n_rot must be even and between 2 and head_dim 8, got 3
 func.func @f(%x: tensor<2x5x24xf32>, %c: tensor<9x4xf32>, %s: tensor<9x4xf32>) {
   %0 = rlx.rope %x, %c, %s {head_dim = 8, n_rot = 3, layout = bsd} : (tensor<2x5x24xf32>, tensor<9x4xf32>, tensor<9x4xf32>) -> tensor<2x5x24xf32>
