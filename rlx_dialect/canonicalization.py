@@ -48,7 +48,8 @@ class SliceToNarrow(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
         if op.step.value.data == 1:
-            start, length = op.start.value.data, op.len.value.data
+            length = op.len.value.data
+            start = op.start.value.data if length else 0  # Where nothing is taken, a slice may start anywhere.
             _replace(rewriter, op, NarrowOp(op.input, op.axis_index, start, length, result_type=op.result.type))
 
 

@@ -94,6 +94,16 @@ func.func @constants() -> (tensor<3x2xi32>, tensor<2xi32>) {
   func.return %1, %2 : tensor<3x2xi32>, tensor<2xi32>
 }
 
+// Where nothing is taken, a slice may start anywhere; a narrow may not.
+// CHECK-LABEL: func.func @empty_slices(
+// CHECK-NEXT: %0 = rlx.narrow %x {axis = 0, start = 0, len = 0}
+// CHECK-NEXT: %1 = rlx.narrow %x {axis = 0, start = 0, len = 0}
+func.func @empty_slices(%x: tensor<4xf32>) -> (tensor<0xf32>, tensor<0xf32>) {
+  %0 = rlx.slice %x {axis = 0, start = 7, len = 0, step = 1} : tensor<4xf32> -> tensor<0xf32>
+  %1 = rlx.slice %x {axis = 0, start = -1, len = 0, step = 1} : tensor<4xf32> -> tensor<0xf32>
+  func.return %0, %1 : tensor<0xf32>, tensor<0xf32>
+}
+
 // An index out of range has no meaning: the operation is left as it is.
 // CHECK-LABEL: func.func @undefined(
 // CHECK: %2 = rlx.gather %0, %1
