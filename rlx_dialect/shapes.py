@@ -136,6 +136,8 @@ def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Shape:
     if any(d < -1 for d in new_shape) or list(new_shape).count(-1) > 1:
         raise ShapeError(f"new_shape {list(new_shape)} may hold one -1 and no other negative extent")
     known = product(d for d in new_shape if d != -1)
+    if -1 in new_shape and known == 0:
+        raise ShapeError(f"new_shape {list(new_shape)}: what is left for -1 is not known beside an extent of 0")
     if not is_static(shape):
         part = product(d for d in shape if d != DYNAMIC)
         if -1 not in new_shape and (known % part if part else known):
@@ -146,7 +148,7 @@ def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Shape:
         if known != total:
             raise ShapeError(f"{show(shape)} has {total} elements, new_shape {list(new_shape)} has {known}")
         return tuple(new_shape)
-    if known == 0 or total % known:
+    if total % known:
         raise ShapeError(f"{total} elements of {show(shape)} do not divide into new_shape {list(new_shape)}")
     return tuple(total // known if d == -1 else d for d in new_shape)
 

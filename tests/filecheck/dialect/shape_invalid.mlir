@@ -17,6 +17,14 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
+// CHECK: error: 'rlx.reshape': new_shape [-1, 0]: what is left for -1 is not known beside an extent of 0
+func.func @f(%x: tensor<?xf32>) {
+  %0 = rlx.reshape %x {new_shape = [-1, 0]} : tensor<?xf32> -> tensor<?x0xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: error: 'rlx.reshape': new_shape [-1, -1] may hold one -1 and no other negative extent
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = rlx.reshape %x {new_shape = [-1, -1]} : tensor<2x3xf32> -> tensor<2x3xf32>
