@@ -15,7 +15,7 @@ from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
-from rlx_dialect.ops.shape import PadOp
+from rlx_dialect.ops.shape import PadOp, TriluOp
 from rlx_dialect.xdsl_compat import VerifyException
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -116,3 +116,11 @@ def test_pad_with_numbers_at_the_ends_of_a_range(element: Attribute, fits: list[
 def test_pad_of_a_scalar(mode: str):
     module = pad(f32, 0.0, [], mode)
     assert run(module).shape == ()
+
+
+@pytest.mark.parametrize("diagonal", [-(2**63), 2**63 - 1, -3, 4])
+@pytest.mark.parametrize("upper", [False, True])
+def test_diagonals_outside_the_matrix(diagonal: int, upper: bool):
+    module = op_module(lambda x: TriluOp(x, upper=upper, diagonal=diagonal), TensorType(f32, [2, 3]))
+    (x,) = random_values(module).values()
+    np.testing.assert_array_equal(run(module), x if (diagonal < 0) == upper else np.zeros((2, 3), np.float32))

@@ -420,7 +420,8 @@ class TriluOp(RlxOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         triangle = np.tril if self.upper is None else np.triu
-        return (triangle(args[0], self.diagonal.value.data),)
+        rows, columns = args[0].shape[-2:]
+        return (triangle(args[0], min(max(self.diagonal.value.data, -rows), columns)),)
 
 
 @irdl_op_definition
