@@ -23,16 +23,8 @@ from rlx_dialect.ops.normalization import (
     LayerNormOp,
     RmsNormOp,
 )
-from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, SoftmaxOp
+from rlx_dialect.ops.reduction import COMBINES, REDUCTIONS, ReduceOp, SoftmaxOp
 from rlx_dialect.shapes import product
-
-_FOLDS = {
-    ReduceKind.SUM: BinaryKind.ADD,
-    ReduceKind.MEAN: BinaryKind.ADD,
-    ReduceKind.MAX: BinaryKind.MAX,
-    ReduceKind.MIN: BinaryKind.MIN,
-    ReduceKind.PROD: BinaryKind.MUL,
-}
 
 
 def _loaded(row: Row, *operands: Operand) -> Values:
@@ -57,7 +49,7 @@ def reduce(op: ReduceOp, h: Host) -> None:
         h.copy(View(Literal(nothing.item()), source.element, (), ()), result)
         return
     target = h.reshape(result, rows).repeat(columns)
-    fold = Fold(_FOLDS[kind], source.element)
+    fold = Fold(COMBINES[kind], source.element)
 
     def write(row: Row, operands: Sequence[Operand]) -> None:
         x, y = operands

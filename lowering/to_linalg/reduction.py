@@ -17,17 +17,8 @@ from rlx_dialect.lowering.to_linalg.arithmetic import constant, convert_float, s
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.tensors import Read
-from rlx_dialect.ops.reduction import ReduceOp, SoftmaxOp
+from rlx_dialect.ops.reduction import COMBINES, ReduceOp, SoftmaxOp
 from rlx_dialect.xdsl_compat import Builder
-
-COMBINES = {
-    ReduceKind.SUM: BinaryKind.ADD,
-    ReduceKind.MEAN: BinaryKind.ADD,
-    ReduceKind.MAX: BinaryKind.MAX,
-    ReduceKind.MIN: BinaryKind.MIN,
-    ReduceKind.PROD: BinaryKind.MUL,
-}
-"""What joins two elements; a mean is divided by their number at the end."""
 
 
 def start_value(kind: ReduceKind, element: Attribute) -> float:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
-from rlx_dialect.attributes import ReduceKind, ReduceKindAttr
+from rlx_dialect.attributes import BinaryKind, ReduceKind, ReduceKindAttr
 from rlx_dialect.base import RlxOp, Value, element_of, rank_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer, wide_element
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp
@@ -50,6 +50,15 @@ REDUCTIONS: Mapping[ReduceKind, Callable[[Array, tuple[int, ...]], Array]] = {
     ReduceKind.PROD: lambda x, axes: x.prod(axes, keepdims=True).astype(x.dtype),
 }
 """The meaning of each kind on the given axes, which stay as extents of 1. max and min propagate NaN."""
+
+COMBINES: Mapping[ReduceKind, BinaryKind] = {
+    ReduceKind.SUM: BinaryKind.ADD,
+    ReduceKind.MEAN: BinaryKind.ADD,
+    ReduceKind.MAX: BinaryKind.MAX,
+    ReduceKind.MIN: BinaryKind.MIN,
+    ReduceKind.PROD: BinaryKind.MUL,
+}
+"""What joins two elements; a mean is divided by their number at the end."""
 
 
 def check_reducible(op: RlxOp, kind: ReduceKind) -> None:
