@@ -179,6 +179,14 @@ def test_movement_with_dynamic_extents():
     compare(module, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
 
 
+def test_slices_of_one_tensor_are_joined_around_a_dynamic_extent():
+    def make(x: SSAValue) -> list[RlxOp]:
+        first, second = NarrowOp(x, 1, 0, 1), NarrowOp(x, 1, 1, 1)
+        return [first, second, ConcatOp([second, second, first], 1)]
+
+    compare(built({"x": "tensor<3x2x?x8xf32>"}, make), atol=0, rtol=0)
+
+
 def test_an_extent_that_may_be_one_expands():
     module = built({"x": "tensor<?x3xf32>"}, lambda x: [ExpandOp(x, [5, 3]), ExpandOp(x, [2, 5, 3])])
     rng = np.random.default_rng(0)
