@@ -80,6 +80,27 @@ def test_literals_that_are_not_finite(number: str):
     check(graph(body, "%x: tensor<4x3xf32>", "tensor<4x3xf32>", "%y"))
 
 
+def test_extents_of_0():
+    module = parse("""
+      !e = tensor<3x0xf32>
+      !v = tensor<0xf32>
+      func.func @main(%x: !e, %w: tensor<0x4xf32>, %g: !v, %b: tensor<4xf32>, %y: tensor<3x2xf32>, %i: tensor<0xi32>)
+          -> (!e, !e, !e, tensor<3xf32>, tensor<3xf32>, tensor<3x4xf32>, tensor<3x2xf32>, tensor<0x2xf32>,
+              tensor<0x4xf32>) {
+        %0 = rlx.activation exp %x : !e
+        %1 = rlx.softmax %x : !e
+        %2 = rlx.layer_norm %x, %g, %g {eps = 1.0e-5} : (!e, !v, !v) -> !e
+        %3 = rlx.reduce sum %x {axes = [1]} : !e -> tensor<3xf32>
+        %4 = rlx.reduce max %x {axes = [1]} : !e -> tensor<3xf32>
+        %5 = rlx.fused_matmul_bias_act relu %x, %w, %b : (!e, tensor<0x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+        %6 = rlx.concat %x, %y {axis = 1} : (!e, tensor<3x2xf32>) -> tensor<3x2xf32>
+        %7 = rlx.gather %y, %i : (tensor<3x2xf32>, tensor<0xi32>) -> tensor<0x2xf32>
+        func.return %0, %1, %2, %3, %4, %5, %6, %7, %w
+          : !e, !e, !e, tensor<3xf32>, tensor<3xf32>, tensor<3x4xf32>, tensor<3x2xf32>, tensor<0x2xf32>, tensor<0x4xf32>
+      }""")
+    check(module)
+
+
 def test_equal_operations_share_a_kernel():
     type = "tensor<6x5xf32>"
     body = "\n".join(f"%y{i + 1} = rlx.activation silu %y{i} : {type}" for i in range(4))

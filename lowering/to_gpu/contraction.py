@@ -20,7 +20,7 @@ from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.hardware import Tile
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, KernelSpec, Operands
-from rlx_dialect.lowering.to_gpu.views import View, coalesce
+from rlx_dialect.lowering.to_gpu.views import Literal, View, coalesce
 from rlx_dialect.lowering.to_linalg.arithmetic import signless
 from rlx_dialect.lowering.to_linalg.scalar import activation, binary
 from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, FusedMatMulResidualOp, MatMulOp
@@ -247,6 +247,9 @@ def contract(
     h: Host, name: str, axes: Axes, lhs: View, rhs: View, result: View, extras: Sequence[View], epilogue: Epilogue
 ) -> None:
     """Launch the kernel for lhs [batch, rows, depth], rhs [batch, columns, depth] and cells [batch, rows, columns]."""
+    if not product(axes.depth):
+        # There is no buffer of no elements to bind.
+        lhs, rhs = (View(Literal(0), v.element, v.shape, (0,) * len(v.shape)) for v in (lhs, rhs))
     b, r = len(axes.batch), len(axes.rows)
     cells = [result, *extras]
     # A batch axis that one factor does not step through is a free axis of the other.

@@ -207,7 +207,7 @@ class Host:
 
     def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
         """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""
-        if product(rows):
+        if product(rows) and product(columns):
             self.launch(hint, *row_kernel(rows, columns, views, program, self.hardware))
 
     def launch_map(self, hint: str, inputs: Sequence[View], outputs: Sequence[View], body: Body) -> None:

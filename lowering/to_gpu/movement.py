@@ -243,7 +243,9 @@ def trilu(op: TriluOp, h: Host) -> None:
     source, result = h.view(op.input), h.result(op.result)
     operands = Operands()
     accesses = operands.access(source), operands.access(result)
-    upper, diagonal = op.upper is not None, op.diagonal.value.data
+    upper, (rows, columns) = op.upper is not None, source.shape[-2:]
+    # Beyond the corners all diagonals are alike, and indices are narrow.
+    diagonal = min(max(op.diagonal.value.data, -rows), columns)
     spec = TriangleSpec(operands.slots, source.shape, *accesses, upper, diagonal, h.hardware.workgroup)
     if product(source.shape):
         h.launch("trilu", spec, operands)
