@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from rlx_dialect.graph import text_of
 from rlx_dialect.weights import SUFFIX, WEIGHTS
 
 
@@ -15,10 +16,10 @@ def follow_weights(module: ModuleOp, read_from: Path, written_to: Path) -> None:
 
     A side file that is found by its stem only is named where the new file would not find it.
     """
-    named = module.attributes.get(WEIGHTS)
-    if isinstance(named, StringAttr):
-        path = read_from.parent / named.data
-        if Path(named.data).is_absolute() or _same_folder(read_from, written_to):
+    named = text_of(module.attributes.get(WEIGHTS))
+    if named is not None:
+        path = read_from.parent / named
+        if Path(named).is_absolute() or _same_folder(read_from, written_to):
             return
     else:
         path = read_from.with_suffix(SUFFIX)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import BytesAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 INPUT = "rlx.input"
 PARAM = "rlx.param"
@@ -39,10 +39,22 @@ def main_function(module: ModuleOp) -> FuncOp:
     return candidates[0]
 
 
+def text_of(attribute: Attribute | None) -> str | None:
+    """The text of a string attribute; None for anything else.
+
+    xDSL reads a string with escaped bytes, which is how it prints every character beyond ASCII, as bytes.
+    """
+    match attribute:
+        case StringAttr(data=text):
+            return text
+        case BytesAttr(data=raw):
+            return raw.decode("utf-8", "replace")
+        case _:
+            return None
+
+
 def _attribute(attributes: Sequence[DictionaryAttr], index: int, key: str) -> str | None:
-    if index < len(attributes) and isinstance(name := attributes[index].data.get(key), StringAttr):
-        return name.data
-    return None
+    return text_of(attributes[index].data.get(key)) if index < len(attributes) else None
 
 
 def arguments(function: FuncOp) -> list[Argument]:
@@ -54,16 +66,22 @@ def arguments(function: FuncOp) -> list[Argument]:
             result.append(Argument(name, "param", value))
         else:
             result.append(Argument(_attribute(attributes, index, INPUT) or f"arg{index}", "input", value))
-    if duplicates := [name for name, count in Counter(a.name for a in result).items() if count > 1]:
-        raise GraphError(f"@{function.sym_name.data}: several arguments are named {', '.join(sorted(duplicates))}")
+    _check_distinct(function, "arguments", [a.name for a in result])
     return result
 
 
+def _check_distinct(function: FuncOp, what: str, names: Sequence[str]) -> None:
+    if duplicates := [name for name, count in Counter(names).items() if count > 1]:
+        raise GraphError(f"@{function.sym_name.data}: several {what} are named {', '.join(sorted(duplicates))}")
+
+
 def output_names(function: FuncOp) -> list[str]:
-    """Result names from ``rlx.output`` result attributes; ``out<index>`` where there is none."""
+    """Result names from ``rlx.output`` result attributes, ``out<index>`` where there is none; all distinct."""
     attributes = function.res_attrs.data if function.res_attrs is not None else ()
     count = len(function.function_type.outputs.data)
-    return [_attribute(attributes, i, OUTPUT) or f"out{i}" for i in range(count)]
+    names = [_attribute(attributes, i, OUTPUT) or f"out{i}" for i in range(count)]
+    _check_distinct(function, "results", names)
+    return names
 
 
 def outputs(function: FuncOp) -> Sequence[SSAValue]:

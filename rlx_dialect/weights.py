@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     Signedness,
-    StringAttr,
     TensorType,
     bf16,
     f16,
@@ -40,7 +39,7 @@ from xdsl.ir import Attribute, SSAValue
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, is_bool, is_float, round_to, storage_dtype
-from rlx_dialect.graph import Argument, arguments, main_function
+from rlx_dialect.graph import Argument, arguments, main_function, text_of
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.shape import ExpandOp, ReshapeOp
 from rlx_dialect.shapes import Shape, compatible, is_static, product, show
@@ -244,10 +243,11 @@ def find_weights(module: ModuleOp, mlir: Path) -> SideFile | None:
 
     Raises WeightsError when the file that ``rlx.weights`` names cannot be read, or a file does not fit.
     """
-    named = module.attributes.get(WEIGHTS)
-    if named is not None and not isinstance(named, StringAttr):
-        raise WeightsError(f"{mlir}: {WEIGHTS} must be a string, got {named}")
-    path = mlir.with_suffix(SUFFIX) if named is None else mlir.parent / named.data
+    attribute = module.attributes.get(WEIGHTS)
+    named = text_of(attribute)
+    if attribute is not None and named is None:
+        raise WeightsError(f"{mlir}: {WEIGHTS} must be a string, got {attribute}")
+    path = mlir.with_suffix(SUFFIX) if named is None else mlir.parent / named
     if named is None and not path.exists():
         return None
     file = SideFile(path)

@@ -82,8 +82,8 @@ class Slot:
             value = value.view(np.uint16)
         elif isinstance(self.element, BFloat16Type):
             value = bf16_to_bits(round_to(value, self.element).astype(np.float32, copy=False))
-        # ascontiguousarray makes a rank-0 array rank 1.
-        return np.ascontiguousarray(value).reshape(value.shape)
+        # ascontiguousarray makes a rank-0 array rank 1; a file may hold the other byte order.
+        return np.ascontiguousarray(value, value.dtype.newbyteorder("=")).reshape(value.shape)
 
     @property
     def packed_dtype(self) -> np.dtype[np.generic]:

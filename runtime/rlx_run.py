@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -26,17 +26,17 @@ from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
 from rlx_dialect.progress import step
 from rlx_dialect.runtime.compare import difference, tolerance
-from rlx_dialect.runtime.engine import Engine, Executable
+from rlx_dialect.runtime.engine import Engine, Executable, Signature, bind
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import find_weights, random_weights
 from rlx_dialect.xdsl_compat import rlx_context
 
-ENGINES: Mapping[str, tuple[str, str]] = {
-    "iree": ("rlx_dialect.runtime.iree", "IreeEngine"),
-    "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine"),
+ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
+    "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu", "mlx", "tpu"})),
+    "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine", frozenset({"wgpu", "metal"})),
 }
-"""Engine classes by name, imported when chosen: each needs packages of its own."""
+"""Engine classes by name, imported when chosen (each needs packages of its own), and whose lowered form each takes."""
 
 TARGET_ENGINES: Mapping[str, str] = {"cpu": "iree", "wgpu": "wgpu", "metal": "wgpu"}
 """The engine of each target that runs on this machine; metal's kernels run as the SPIR-V that its MSL comes from."""
@@ -56,6 +56,7 @@ class Reference:
         self.weights = {a.name: weights[a.name] for a in arguments(main_function(module)) if a.kind == "param"}
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        bind("input", Signature.of(main_function(self.module)).inputs, inputs)  # for its checks
         return run_reference(self.module, {**self.weights, **inputs})
 
 
@@ -69,7 +70,7 @@ def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str
     with step(f"fuse and lower for {target}"):
         run_named(clone, target)
         verify_module(clone, f"after {target}")
-    module_name, class_name = ENGINES[engine]
+    module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
     with step(f"compile with {engine}"):
         return chosen().compile(clone, weights)
@@ -104,21 +105,16 @@ def _index_bound(value: BlockArgument) -> int:
 
 
 def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
-    """Inputs from an ``.npz`` file by name; extra and missing names are errors."""
+    """Inputs from an ``.npz`` file by name; what is missing, unknown or does not fit is an error."""
     try:
-        with np.load(path) as stored:
+        stored = np.load(path)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        with stored:
             values = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path}: an .npz file of inputs expected: {error}") from error
-    wanted = [a.name for a in arguments(function) if a.kind == "input"]
-    missing = [n for n in wanted if n not in values]
-    unknown = [n for n in values if n not in wanted]
-    if missing or unknown:
-        raise UsageError(
-            f"{path}: inputs {wanted} expected"
-            + (f"; missing {missing}" if missing else "")
-            + (f"; unknown {unknown}" if unknown else "")
-        )
+    bind("input", Signature.of(function).inputs, values)
     return values
 
 
@@ -157,6 +153,18 @@ def bench(executable: Executable, inputs: Mapping[str, Array], runs: int) -> Non
     print(f"{runs} runs: median {np.median(times) * 1e3:.3f} ms, least {min(times) * 1e3:.3f} ms")
 
 
+def number_from(least: int) -> Callable[[str], int]:
+    """A converter of arguments to integers that are at least ``least``."""
+
+    def convert(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+        return value
+
+    return convert
+
+
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser("rlx-run", description=__doc__)
     p.add_argument("model", type=Path, help="an .mlir file of rlx operations; its .safetensors file is found beside it")
@@ -164,14 +172,20 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--engine", choices=[REFERENCE, *ENGINES], help="what runs it (default: the target's own)")
     p.add_argument("--inputs", type=Path, help=".npz file of inputs by name (default: random ones)")
     p.add_argument("--outputs", type=Path, help=".npz file to write the outputs to, by name")
-    p.add_argument("--seed", type=int, default=0, help="seed of random inputs and of weights that have no file")
-    p.add_argument("--dynamic", type=int, default=2, metavar="N", help="extent of dynamic dimensions of random inputs")
+    p.add_argument(
+        "--seed", type=number_from(0), default=0, help="seed of random inputs and of weights that have no file"
+    )
+    p.add_argument(
+        "--dynamic", type=number_from(0), default=2, metavar="N", help="extent of dynamic dimensions of random inputs"
+    )
     p.add_argument(
         "--check", action="store_true", help="compare with the reference interpreter; exit 1 beyond tolerance"
     )
     p.add_argument("--atol", type=float, help="absolute tolerance of --check (default: by dtype, 1e-4 for f32)")
     p.add_argument("--rtol", type=float, help="relative tolerance of --check (default: the same)")
-    p.add_argument("--bench", type=int, nargs="?", const=20, metavar="RUNS", help="time RUNS calls (default 20)")
+    p.add_argument(
+        "--bench", type=number_from(1), nargs="?", const=20, metavar="RUNS", help="time RUNS calls (default 20)"
+    )
     return p
 
 
@@ -190,6 +204,11 @@ def run(arguments_: argparse.Namespace) -> int:
     if engine is None:
         able = ", ".join(sorted(TARGET_ENGINES))
         raise UsageError(f"no engine runs target '{arguments_.target}' on this machine (runnable: {able})")
+    if engine != REFERENCE and arguments_.target not in ENGINES[engine][2]:
+        takes = ", ".join(sorted(ENGINES[engine][2]))
+        raise UsageError(
+            f"engine '{engine}' does not take what target '{arguments_.target}' lowers to (it takes: {takes})"
+        )
     if arguments_.inputs is not None:
         inputs = load_inputs(arguments_.inputs, function)
     else:

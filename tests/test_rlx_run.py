@@ -10,6 +10,7 @@ from helpers import parse
 
 from rlx_dialect.runtime import rlx_run
 from rlx_dialect.runtime.compare import difference
+from rlx_dialect.xdsl_compat import print_module
 
 MLP = """func.func @main(%x: tensor<3x5xf32> {rlx.input = "x"}, %w: tensor<5x7xf32> {rlx.param = "w"},
                 %b: tensor<7xf32> {rlx.param = "b"})
@@ -93,8 +94,8 @@ def test_random_indices_stay_inside_the_table():
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ({}, "inputs ['x'] expected; missing ['x']"),
-        ({"x": np.zeros((3, 5), np.float32), "z": np.zeros(1)}, "inputs ['x'] expected; unknown ['z']"),
+        ({}, "input 'x' is missing: expected f32 of shape 3x5"),
+        ({"x": np.zeros((3, 5), np.float32), "z": np.zeros(1)}, "input 'z' is unknown; the inputs are 'x'"),
         ({"x": np.zeros((3, 4), np.float32)}, "input 'x' must be f32 of shape 3x5, got float32 of shape 3x4"),
         ({"x": np.zeros((3, 5))}, "input 'x' must be f32 of shape 3x5, got float64 of shape 3x5"),
     ],
@@ -106,8 +107,11 @@ def test_inputs_that_do_not_fit(model: Path, tmp_path: Path, stored: dict[str, n
 
 def test_messages_for_bad_files(model: Path, tmp_path: Path):
     assert "nowhere.mlir: error: an .mlir file expected" in str(run(tmp_path / "nowhere.mlir"))
-    (tmp_path / "bad.npz").write_text("no archive")
-    assert "bad.npz: an .npz file of inputs expected" in str(run(model, "--inputs", tmp_path / "bad.npz"))
+    np.save(tmp_path / "single.npy", np.zeros(3))
+    for name, content in (("text.npz", b"no archive"), ("empty.npz", b""), ("cut.npz", b"PK\x03\x04 cut")):
+        (tmp_path / name).write_bytes(content)
+        assert f"{name}: an .npz file of inputs expected" in str(run(model, "--inputs", tmp_path / name))
+    assert "it holds a single array" in str(run(model, "--inputs", tmp_path / "single.npy"))
     model.write_text(MLP.replace("gelu", "glu"))
     assert "mlp.mlir:6:23: error: 'rlx.activation': 'glu' is none of gelu," in str(run(model))
     model.write_text(MLP.replace("rlx.binary add %0, %b", "rlx.binary bit_or %0, %b"))
@@ -120,6 +124,30 @@ def test_a_target_without_an_engine_here(model: Path):
     expected = "rlx-run: no engine runs target 'cuda' on this machine (runnable: cpu, metal, wgpu)"
     assert run(model, "--target=cuda") == expected
     assert run(model, "--target=cuda", "--engine=reference", "--check") == 0
+    assert str(run(model, "--target=wgpu", "--engine=iree")).endswith(
+        "engine 'iree' does not take what target 'wgpu' lowers to (it takes: cpu, mlx, tpu)"
+    )
+
+
+def test_numbers_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]):
+    for option in ("--bench=0", "--dynamic=-1", "--seed=-1"):
+        assert run(model, option) == 2
+        assert "is less than" in capsys.readouterr().err
+
+
+def test_names_beyond_ascii_and_the_other_byte_order(model: Path, tmp_path: Path):
+    module = parse(MLP.replace('"w"', '"gew/ü"').replace('"x"', '"é"'))
+    model.write_text(print_module(module))
+    x = np.arange(15, dtype=">f4").reshape(3, 5)
+    np.savez(tmp_path / "in.npz", é=x)
+    assert run(model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", "--check") == 0
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_array_equal(out["same"], x)
+
+
+def test_two_outputs_of_one_name_are_refused(model: Path):
+    model.write_text(MLP.replace('"same"', '"y"'))
+    assert str(run(model)) == "rlx-run: @main: several results are named y"
 
 
 def test_bench_prints_times(model: Path, capsys: pytest.CaptureFixture[str]):

@@ -58,7 +58,9 @@ class Known:
     def static(self) -> Array | None:
         """The value, if it does not depend on dynamic extents."""
         first, *rest = self.arrays
-        return first if all(a.shape == first.shape and np.array_equal(a, first) for a in rest) else None
+        # NaN is itself: a value that holds one depends on nothing for that.
+        same = (np.array_equal(a, first, equal_nan=first.dtype.kind in "fc") for a in rest)
+        return first if all(same) else None
 
     @property
     def shapes(self) -> Shapes:
