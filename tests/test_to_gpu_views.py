@@ -71,6 +71,12 @@ def test_reshapes_that_strides_can_say(shape: tuple[int, ...], perm: tuple[int, 
     np.testing.assert_array_equal(addresses(view), numbers(*shape).transpose(perm).reshape(target))
 
 
+def test_empty_values_take_any_shape():
+    view = dense(0, 4).reshape((2, 0, 3))
+    assert view is not None
+    assert view.shape == (2, 0, 3)
+
+
 def test_reshapes_that_strides_cannot_say():
     assert dense(4, 6).transpose([1, 0]).reshape((24,)) is None
     assert dense(2, 3, 5).transpose([0, 2, 1]).reshape((10, 3)) is None

@@ -96,6 +96,8 @@ class View:
 
     def reshape(self, shape: Sequence[int]) -> View | None:
         """The same elements in row-major order as ``shape``; None where strides cannot say it."""
+        if 0 in shape:
+            return replace(self, shape=tuple(shape), strides=(0,) * len(shape))
         old = [(e, s) for e, s in zip(self.shape, self.strides, strict=True) if e != 1]
         strides = [0] * len(shape)
         new = [i for i, extent in enumerate(shape) if extent != 1]
