@@ -101,6 +101,8 @@ class RlxOp(IRDLOperation, HasFolderInterface):
             if not isinstance(operand.type, TensorType) and not (self.TAKES_SCALARS and is_scalar(operand.type)):
                 wanted = "a ranked tensor or a scalar" if self.TAKES_SCALARS else "a ranked tensor"
                 self.fail(f"{self.operand_name(index)} must be {wanted}, got {operand.type}")
+            if not is_scalar(element_of(operand)):
+                self.fail(f"{self.operand_name(index)} must be of numbers or truth values, got {operand.type}")
         try:
             self.check()
             inferred = self.infer_types()
@@ -109,6 +111,8 @@ class RlxOp(IRDLOperation, HasFolderInterface):
         for index, (result, expected) in enumerate(zip(self.results, inferred, strict=True)):
             if result.type != expected and not _types_agree(result.type, expected):
                 self.fail(f"result #{index} must be {expected}, got {result.type}")
+            if not is_scalar(element_of(result)):
+                self.fail(f"result #{index} must be of numbers or truth values, got {result.type}")
 
     def check_same_element(self, *indices: int) -> None:
         """Fail unless the operands ``indices`` (by default all) have one element type."""

@@ -17,6 +17,30 @@ func.func @f(%x: tensor<2x3xi1>) {
 
 // -----
 
+// CHECK: error: 'rlx.binary': operand 'lhs' must be of numbers or truth values, got tensor<2xnone>
+func.func @f(%x: tensor<2xnone>) {
+  %0 = rlx.binary add %x, %x : (tensor<2xnone>, tensor<2xnone>) -> tensor<2xnone>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.cast': result #0 must be of numbers or truth values, got tensor<2xvector<3xf32>>
+func.func @f(%x: tensor<2xf32>) {
+  %0 = rlx.cast %x : tensor<2xf32> -> tensor<2xvector<3xf32>>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.cast': result #0 must be of numbers or truth values, got memref<2xf32>
+func.func @f(%x: f32) {
+  %0 = rlx.cast %x : f32 -> memref<2xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: error: property 'kind' expected in operation 'rlx.activation'
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = rlx.activation %x : tensor<2x3xf32>
