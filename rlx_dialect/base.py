@@ -12,7 +12,7 @@ from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef, traits_def
 from xdsl.traits import Pure
 
 from rlx_dialect import syntax
-from rlx_dialect.dtypes import Array, compute_dtype, is_scalar, round_to
+from rlx_dialect.dtypes import Array, compute_dtype, has_storage, is_scalar, round_to
 from rlx_dialect.shapes import Shape, ShapeError, compatible, element_count, show
 from rlx_dialect.xdsl_compat import (
     Builder,
@@ -189,6 +189,8 @@ class RlxOp(IRDLOperation, HasFolderInterface):
         count = sum(element_count(shape_of(r)) or FOLD_LIMIT + 1 for r in self.results)
         if count > FOLD_LIMIT:
             return None
+        if not all(has_storage(element_of(value)) for value in (*self.operands, *self.results)):
+            return None
         args: list[Array] = []
         for operand in self.operands:
             value = constant_value(operand)
@@ -243,8 +245,11 @@ def apply_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
     widened = [
         np.asarray(a).astype(compute_dtype(element_of(o)), copy=False) for a, o in zip(args, op.operands, strict=True)
     ]
-    with np.errstate(all="ignore"):
-        values = op.evaluate(*widened)
+    try:
+        with np.errstate(all="ignore"):
+            values = op.evaluate(*widened)
+    except (ValueError, IndexError) as error:  # Extents that are known only now do not fit.
+        raise InterpretationError(f"'{op.name}': {error}") from error
     return tuple(round_to(v, element_of(r)) for v, r in zip(values, op.results, strict=True))
 
 

@@ -88,6 +88,15 @@ def storage_dtype(element: Attribute) -> np.dtype[np.generic]:
     raise TypeError(f"no NumPy dtype for element type {element}")
 
 
+def has_storage(element: Attribute) -> bool:
+    """Whether NumPy can hold values of ``element``; it cannot for i4, for example."""
+    try:
+        storage_dtype(element)
+    except TypeError:
+        return False
+    return True
+
+
 def compute_dtype(element: Attribute) -> np.dtype[np.generic]:
     """The dtype in which the reference computes with ``element``: float32 for f16 and bf16, itself otherwise."""
     if isinstance(element, Float16Type | BFloat16Type):

@@ -9,6 +9,7 @@ import pytest
 from helpers import assert_close, decomposed, graph, op_module, random_values
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, f32, i1, i8, i64
 from xdsl.ir import Attribute, Block
+from xdsl.transforms.canonicalize import CanonicalizePass
 
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array
@@ -16,7 +17,7 @@ from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
 from rlx_dialect.ops.shape import PadOp, TriluOp
-from rlx_dialect.xdsl_compat import VerifyException
+from rlx_dialect.xdsl_compat import InterpretationError, VerifyException, print_module, rlx_context
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -124,3 +125,34 @@ def test_diagonals_outside_the_matrix(diagonal: int, upper: bool):
     module = op_module(lambda x: TriluOp(x, upper=upper, diagonal=diagonal), TensorType(f32, [2, 3]))
     (x,) = random_values(module).values()
     np.testing.assert_array_equal(run(module), x if (diagonal < 0) == upper else np.zeros((2, 3), np.float32))
+
+
+MISFITS = [
+    "rlx.binary add %a, %b : (tensor<?xf32>, tensor<4xf32>) -> tensor<4xf32>",
+    "rlx.matmul %a, %b : (tensor<2x?xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>",
+    "rlx.reshape %a {new_shape = [2, 2]} : tensor<?xf32> -> tensor<2x2xf32>",
+    "rlx.conv %a, %b {kernel_size = [5, 5]} : (tensor<1x1x?x?xf32>, tensor<1x1x5x5xf32>) -> tensor<1x1x?x?xf32>",
+    "rlx.scatter_elements %a, %b, %c : (tensor<5xf32>, tensor<?xi32>, tensor<2xf32>) -> tensor<5xf32>",
+]
+
+
+@pytest.mark.parametrize("line", MISFITS)
+def test_extents_that_do_not_fit_at_run_time(line: str):
+    """The error names the operation. A dynamic extent is 3 in these."""
+    with pytest.raises(InterpretationError, match=f"^'{line.split()[0]}': "):
+        run(one_op(line))
+
+
+def test_constants_without_a_numpy_type_are_not_folded():
+    module = graph(
+        "%c = rlx.constant dense<[1, -8]> : tensor<2xi4>\n"
+        "%d = rlx.reshape %c {new_shape = [1, 2]} : tensor<2xi4> -> tensor<1x2xi4>\n"
+        "%e = rlx.constant dense<[1.0, -8.0]> : tensor<2xf32>\n"
+        "%f = rlx.cast %e : tensor<2xf32> -> tensor<2xi4>",
+        "",
+        "tensor<1x2xi4>, tensor<2xi4>",
+        "%d, %f",
+    )
+    before = print_module(module)
+    CanonicalizePass().apply(rlx_context(), module)
+    assert print_module(module) == before
