@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FloatAttr, TensorType, i1
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
@@ -391,8 +391,8 @@ class ClampOp(ElementwiseOp):
     name = "rlx.clamp"
     SAME_TYPE: ClassVar = True
     input = operand_def()
-    min = prop_def(FloatAttr)
-    max = prop_def(FloatAttr)
+    min = prop_def(FloatAttr[Float64Type])
+    max = prop_def(FloatAttr[Float64Type])
     result = result_def()
 
     def __init__(self, input: SSAValue | Operation, min: float, max: float):

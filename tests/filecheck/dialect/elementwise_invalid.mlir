@@ -254,3 +254,12 @@ func.func @f(%a: tensor<2x3xf32>) {
   %0 = rlx.stop_gradient %a : tensor<2x3xf32> -> tensor<6xf32>
   func.return
 }
+
+// -----
+
+// The custom form writes no type, so another one would be lost.
+// CHECK: error: 'rlx.clamp': f32 should be of base attribute f64
+func.func @f(%x: tensor<2xf32>) {
+  %0 = "rlx.clamp"(%x) <{min = 0.0 : f32, max = 1.0 : f32}> : (tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}
