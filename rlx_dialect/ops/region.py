@@ -33,7 +33,7 @@ from rlx_dialect.ops.elementwise import ElementwiseOp, WhereOp
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import ConcatOp
 from rlx_dialect.shapes import Shape, ShapeError
-from rlx_dialect.xdsl_compat import Builder, Parser, Printer, set_result_type
+from rlx_dialect.xdsl_compat import Builder, Parser, Printer, VerifyException, set_result_type
 
 RESIZE_NEAREST_2X = "resize_nearest_2x"
 """The one transformation that a region can start with: dims 2 and 3 of an NCHW tensor doubled."""
@@ -45,6 +45,11 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
     name = "rlx.yield"
     traits = traits_def(IsTerminator(), Pure())
+
+    def verify_(self) -> None:
+        if not isinstance(parent := self.parent_op(), RegionOp):
+            where = "no operation" if parent is None else f"'{parent.name}'"
+            raise VerifyException(f"'{self.name}': it ends the body of a region of rlx, not of {where}")
 
 
 def with_operands(op: ElementwiseOp, operands: Sequence[SSAValue]) -> ElementwiseOp:

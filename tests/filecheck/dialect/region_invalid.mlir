@@ -269,3 +269,15 @@ func.func @f(%x: tensor<1x1x2x2xf32>) {
   %0 = rlx.transform_region %x {steps = ["resize_nearest_2x"]} : tensor<1x1x2x2xf32> -> tensor<1x1x8x8xf32>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'rlx.yield': it ends the body of a region of rlx, not of 'func.func'
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  rlx.yield %x : tensor<2xf32>
+}
+
+// -----
+
+// CHECK: error: 'rlx.yield': it ends the body of a region of rlx, not of 'builtin.module'
+rlx.yield
