@@ -115,7 +115,9 @@ class ReduceOp(RlxOp):
 
     def fold_identity(self) -> SSAValue | None:
         shape = self.shape(0)
-        single = all(shape[a] == 1 for a in self.axis_indices)
+        # A sum starts at +0.0, so that of -0.0 alone is +0.0, and so is its mean.
+        exact = is_integer(self.element(0)) or self.kind.data not in (ReduceKind.SUM, ReduceKind.MEAN)
+        single = exact and all(shape[a] == 1 for a in self.axis_indices)
         return self.input if single and self.input.type == self.result.type else None
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
