@@ -113,6 +113,10 @@ class MarkElementwiseRegions(FusionPass):
     max_steps: int = 32
     max_inputs: int = 16
 
+    def __post_init__(self) -> None:
+        if self.max_steps < 1 or self.max_inputs < 1:
+            raise ValueError(f"max-steps and max-inputs must be at least 1, got {self.max_steps} and {self.max_inputs}")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for block in list(op.walk_blocks()):
             for region in self._plan(block).regions:

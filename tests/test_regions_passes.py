@@ -335,6 +335,12 @@ def test_limits_are_options():
     assert sizes(mark(chain(100), max_steps=2**32 - 1, max_inputs=2**32 - 1)) == [100]
 
 
+@pytest.mark.parametrize("limits", [{"max_steps": 0}, {"max_inputs": 0}, {"max_steps": -1}])
+def test_limits_are_at_least_1(limits: dict[str, int]):
+    with pytest.raises(ValueError, match="max-steps and max-inputs must be at least 1, got"):
+        MarkElementwiseRegions(**limits)
+
+
 def test_an_operand_used_again_does_not_count_twice():
     module = of(binary("a", "add", "x", "y"), binary("b", "mul", "a", "x"), binary("t", "sub", "b", "y"))
     assert sizes(mark(module, max_inputs=2)) == [3]
