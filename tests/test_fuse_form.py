@@ -124,6 +124,19 @@ def test_the_anchor_is_the_last_operation_or_the_first_user_of_what_stays():
     assert anchor(m, ["q"], ["u"]) is named(m, "d")
 
 
+def test_the_anchor_is_found_at_once_when_nothing_stays(monkeypatch: pytest.MonkeyPatch):
+    """Not by walking from the first operation to the last: a graph may have all sums before all norms."""
+    between = [unary(f"u{i}", "y") for i in range(500)]
+    m = module(unary("a", "x"), *between, unary("d", "a"))
+    a, d, kept = named(m, "a"), named(m, "d"), value(m, "a")
+    steps: list[Operation] = []
+    walk = Operation.next_op.fget
+    assert walk is not None
+    monkeypatch.setattr(Operation, "next_op", property(lambda op: steps.append(op) or walk(op)))
+    assert insertion_anchor(a, d, [kept], []) is d
+    assert len(steps) < 10
+
+
 def fusion_passes() -> list[type[FusionPass]]:
     found = [factory() for factory in pass_factories().values()]
     return [p for p in found if issubclass(p, FusionPass)]

@@ -79,11 +79,14 @@ def insertion_anchor(
 
     That is ``last`` itself, unless a user of a ``kept`` value (a result of the matched operations that stays in
     use) comes earlier: then it is that user. Every operand of the fused operation must be defined by then;
-    otherwise Miss(DEFINED_TOO_LATE) at ``last``. The cost is linear in the distance between the two.
+    otherwise Miss(DEFINED_TOO_LATE) at ``last``. Where there are such users, the cost is linear in the distance
+    between the two.
     """
     block = last.parent
     assert block is not None
     users = {block.find_ancestor_op_in_block(use.operation) for value in kept for use in value.uses}
+    if users <= {last}:
+        return last
     definitions = {value.owner: value for value in operands}
     anchor = last
     op = first.next_op
