@@ -46,6 +46,16 @@ def of_text(text: str) -> ConstantOp:
     return op
 
 
+def test_truth_values_are_one_attribute_and_proper_booleans():
+    """xDSL's byte for true is 0xff, NumPy's is 1."""
+    read = of_text("rlx.constant dense<[true, false]> : tensor<2xi1>")
+    assert read.value == ConstantOp.of(np.array([True, False]), TensorType(i1, [2])).value
+    values = read.array()
+    assert values is not None
+    assert values.view(np.uint8).tolist() == [1, 0]
+    assert not values.flags.writeable
+
+
 @pytest.mark.parametrize("element", [f32, f64, Float16Type(), BFloat16Type()], ids=str)
 @pytest.mark.parametrize("values", [REALS, REALS[:, :5], np.full((3, 40), np.inf), np.full((), np.nan)])
 def test_floats_survive_the_text(element: Attribute, values: Array):

@@ -21,7 +21,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 
 from rlx_dialect.base import RlxOp
-from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, round_to, storage_dtype
+from rlx_dialect.dtypes import Array, bf16_from_bits, bf16_to_bits, is_bool, round_to, storage_dtype
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, Parser, Printer
 
@@ -96,13 +96,21 @@ def scalar(b: Builder, value: float, element: Attribute) -> SSAValue:
 def array_of(value: DenseIntOrFPElementsAttr) -> Array:
     """The elements in their storage dtype, shaped; read-only."""
     element, raw = value.get_element_type(), value.data.data
-    flat = bf16_from_bits(np.frombuffer(raw, np.uint16)) if isinstance(element, BFloat16Type) else None
-    return (np.frombuffer(raw, storage_dtype(element)) if flat is None else flat).reshape(value.get_shape())
+    if isinstance(element, BFloat16Type):
+        flat: Array = bf16_from_bits(np.frombuffer(raw, np.uint16))
+    elif is_bool(element):
+        flat = np.frombuffer(raw, np.uint8) != 0
+    else:
+        flat = np.frombuffer(raw, storage_dtype(element))
+    flat.flags.writeable = False
+    return flat.reshape(value.get_shape())
 
 
 def _raw(values: Array, element: Attribute) -> bytes:
     if isinstance(element, BFloat16Type):
         return bf16_to_bits(values.astype(np.float32)).tobytes()
+    if is_bool(element):  # xDSL's byte for true has all bits set, and equal values should be equal attributes.
+        return (values.astype(np.uint8) * 0xFF).tobytes()
     return np.ascontiguousarray(values).tobytes()
 
 
