@@ -42,7 +42,7 @@ from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.lowering.to_linalg import BARRIER
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature, bind
-from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
+from rlx_dialect.runtime.toolchain import ToolError, ToolMissing, portable_text
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ FLAGS = (
     "--iree-hal-target-backends=llvm-cpu",
     "--iree-llvmcpu-target-cpu=host",
     "--iree-opt-level=O3",
+    # O3 would drop the checks that unknown extents that meet are equal.
+    "--iree-opt-strip-assertions=false",
     # Data tiling when dispatches are formed, not globally: off even at O3, and worth a factor of two on matmuls.
     "--iree-opt-data-tiling=false",
     "--iree-dispatch-creation-data-tiling",
@@ -203,7 +205,10 @@ class IreeExecutable:
         arguments, results = rt.VmVariantList(len(arrays)), rt.VmVariantList(len(self._signature.outputs))
         for slot, array in zip(self._signature.inputs, arrays, strict=True):
             arguments.push_ref(self._view(array, _element_type(slot.element)).ref)
-        self._context.invoke(self._function, arguments, results)
+        try:
+            self._context.invoke(self._function, arguments, results)
+        except RuntimeError as error:
+            raise ToolError(f"the program stopped: {error}") from error
         outputs: list[Array] = []
         for index, slot in enumerate(self._signature.outputs):
             view = results.get_as_object(index, rt.HalBufferView)

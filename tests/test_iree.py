@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import parse
+from helpers import graph, parse
 from xdsl.dialects.builtin import bf16
 
 from rlx_dialect.dtypes import bf16_to_bits, round_to
+from rlx_dialect.pipelines.named import run_pipeline
 from rlx_dialect.runtime.engine import BindingError
 from rlx_dialect.runtime.iree import IreeEngine, IreeExecutable, hand_off
-from rlx_dialect.runtime.toolchain import ToolFailed, portable_text
+from rlx_dialect.runtime.toolchain import ToolError, ToolFailed, portable_text
 
 ENGINE = IreeEngine(driver="local-sync")
 
@@ -206,3 +207,20 @@ print(kept[0].sum())
         [sys.executable, "-c", script, str(tmp_path / "module.mlir")], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
+
+
+def test_unknown_extents_that_meet_must_be_equal():
+    """Compiled code does not broadcast an extent that turns out to be 1: it stops, and computes nothing wrong."""
+    type = "tensor<?x?xf32>"
+    body = (
+        f"%0 = rlx.binary sub %a, %b : ({type}, {type}) -> {type}\n%1 = rlx.matmul %a, %c : ({type}, {type}) -> {type}"
+    )
+    names = ", ".join(f'%{n}: {type} {{rlx.input = "{n}"}}' for n in "abc")
+    module = graph(body, names, f"{type}, {type}", "%0, %1")
+    run_pipeline(module, "rlx-lower-to-linalg")
+    executable = IreeEngine().compile(module, {})
+    one = {n: np.ones(s, np.float32) for n, s in (("a", (3, 4)), ("b", (3, 4)), ("c", (4, 5)))}
+    np.testing.assert_array_equal(executable.run(one)[1], np.full((3, 5), 4))
+    for name, shape in (("a", (1, 4)), ("b", (1, 4)), ("b", (3, 1)), ("c", (1, 5))):
+        with pytest.raises(ToolError, match="unknown extents that meet must be equal"):
+            executable.run({**one, name: np.ones(shape, np.float32)})

@@ -53,7 +53,8 @@ def contract(
 def matmul(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """[..., M, K] · [..., K, N] -> [..., M, N] with broadcast batches; the element type is the wide one."""
     *left_batch, rows, inner = c.extents(lhs)
-    *right_batch, _, columns = c.extents(rhs)
+    *right_batch, right_inner, columns = c.extents(rhs)
+    c.require_equal(inner, right_inner)
     if len(left_batch) >= len(right_batch) and all(e == 1 for e in right_batch):
         left = c.reshape(lhs, [c.extent(c.symbols.of([*left_batch, rows])), inner])
         product = _matrix_product(c, left, c.reshape(rhs, [inner, columns]))

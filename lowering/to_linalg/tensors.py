@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -177,6 +177,10 @@ class Tensors:
         The result has the ``loops`` that are not ``reduced`` as axes, in order. With reduced loops the body's last
         argument is the result so far, which is ``start`` before the first round. ``barrier``: see :data:`BARRIER`.
         """
+        for value, access in inputs:
+            for extent, place in zip(self.extents(value), access, strict=True):
+                if isinstance(place, int):
+                    self.require_equal(extent, loops[place])
         kept = [axis for axis in range(len(loops)) if axis not in reduced]
         extents = [loops[axis] for axis in kept]
         init = self.filled(extents, element, start) if reduced else self.empty(extents, element)
@@ -197,6 +201,19 @@ class Tensors:
         if barrier:
             op.attributes[BARRIER] = UnitAttr()
         return self.made(op, extents)
+
+    def require_equal(self, one: Extent, other: Extent) -> None:
+        """Stop the program when it runs and two extents differ that nothing says are equal.
+
+        An unknown extent that turns out to be 1 would broadcast, and code that was compiled without that in mind
+        would read past its end.
+        """
+        if one == other or (isinstance(one, int) and isinstance(other, int)):
+            return
+        if self.symbols.of([one]) == self.symbols.of([other]):
+            return
+        same = self.b.insert(arith.CmpiOp(self.index(one), self.index(other), "eq"))
+        self.b.insert(cf.AssertOp(same.result, "unknown extents that meet must be equal when the program runs"))
 
     def broadcast_loops(self, operands: Sequence[Operand], shape: Shape) -> list[Extent]:
         """The loops over the broadcast of ``operands``, whose static shape is ``shape``."""
