@@ -14,6 +14,7 @@ Text is handed over in generic form: xDSL's custom forms lose attributes on a fe
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -242,6 +243,11 @@ def _element_type(element: Attribute) -> rt.HalElementType:
     return getattr(rt.HalElementType, f"{_ELEMENT_KINDS[dtype.kind]}_{8 * dtype.itemsize}")
 
 
+def _linker() -> str:
+    """IREE's own linker, quoted: IREE calls it through the shell, and its folder's name may have spaces."""
+    return f"--iree-llvmcpu-embedded-linker-path={shlex.quote(str(toolchain.find('iree-lld')))}"
+
+
 @dataclass(frozen=True)
 class IreeEngine:
     """Compiles linalg on tensors for this machine's CPU.
@@ -264,5 +270,5 @@ class IreeEngine:
         text = portable_text(hand_off(module))
         # With 16-bit floats about, the micro-kernels that unpack tiles do not compile in some modules (IREE 3.13).
         microkernels = _MICROKERNELS + ("mmt4d" if "f16" in text else "all")
-        code = toolchain.run("iree-compile", ["-", microkernels, *self.flags], text, seconds=self.seconds)
+        code = toolchain.run("iree-compile", ["-", microkernels, _linker(), *self.flags], text, seconds=self.seconds)
         return IreeExecutable(code, function.sym_name.data, signature, params, self.driver)

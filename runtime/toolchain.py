@@ -72,6 +72,7 @@ TOOLS: Mapping[str, Tool] = {
     "mlir-opt": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
     "mlir-translate": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
     "iree-compile": Tool(_IREE, "iree", "compiler/_mlir_libs"),
+    "iree-lld": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "iree-opt": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "spirv-cross": Tool("apt-get install spirv-cross (Debian, Ubuntu) or brew install spirv-cross"),
     "spirv-val": Tool(_SPIRV_TOOLS),

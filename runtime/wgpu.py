@@ -6,6 +6,8 @@ pass on buffers that stay on the device, and reads the outputs.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +60,8 @@ def open_device() -> Device:
     """The fastest adapter's device, one a process. Raises ToolMissing, DeviceError."""
     if find_spec("wgpu") is None:
         raise ToolMissing("wgpu is not installed; it comes with: pip install 'rlx-dialect[gpu]'")
+    # Without it Vulkan's loader prints an error about windows that nobody wants here.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     import wgpu
 
     try:

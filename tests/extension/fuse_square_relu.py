@@ -31,7 +31,7 @@ class Square(Match):
 
 
 class SquareRelu(FusionPattern[BinaryOp, Square]):
-    root: ClassVar = BinaryOp
+    root = BinaryOp
 
     def check(self, op: BinaryOp, /) -> Square | Miss | None:
         relu = defining(op.lhs, ActivationOp)
