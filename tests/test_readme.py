@@ -26,7 +26,8 @@ def outputs() -> list[tuple[str, str]]:
     for block in blocks("text"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            if command.startswith("rlx-opt "):
+            # The demo's own commands read and write files that it makes.
+            if command.startswith("rlx-opt ") and " -o " not in command:
                 found.append((command, output))
     return found
 
