@@ -13,16 +13,17 @@ from itertools import count
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_round_trip, random_values
+from helpers import assert_close, assert_round_trip, parse, random_values
 from random_graphs import random_graph
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, StringAttr
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, StringAttr, TensorType, f32
 from xdsl.ir import Operation
 
 from rlx_dialect.base import RlxOp, element_of
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.ops.elementwise import ActivationOp, StopGradientOp
+from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.elementwise import BinaryOp, StopGradientOp
 from rlx_dialect.passes import pass_factories
 from rlx_dialect.passes.matching.dominance import check_dominance
 from rlx_dialect.passes.matching.fusion import FusionPass, Numerics
@@ -111,7 +112,7 @@ class Case:
         values = [random_values(module, seed), random_values(module, seed, edges=True, dynamic=1)]
         return cls(module, values, results(module, values), {print_module(module)})
 
-    def check(self, pipeline: PassPipeline, *, rests: bool) -> None:
+    def check(self, pipeline: PassPipeline, *, rests: bool, round_trip: bool) -> None:
         """What every pipeline must do to the graph; a failure shows it before and after."""
         after = self.module.clone()
         try:
@@ -127,7 +128,8 @@ class Case:
                 pipeline.apply(context(), again)
                 assert print_module(again) == printed, "not at rest"
             if printed not in self.seen:
-                assert_round_trip(after)
+                if round_trip:
+                    assert_round_trip(after)
                 self.check_meaning(after, [p for p in pipeline.passes if isinstance(p, FusionPass)])
                 self.seen.add(printed)
         except Exception as error:
@@ -172,8 +174,10 @@ def test_random_graph(seed: int):
     except Exception as error:
         error.add_note(print_module(module))
         raise
-    for text, pipeline in pipelines().items():
-        case.check(pipeline, rests=len(pipeline.passes) == 1 and text not in NEVER_AT_REST)
+    for index, (text, pipeline) in enumerate(pipelines().items()):
+        # Round trips take the most time by far, so the pipelines have them in turn.
+        turn = seed % len(pipelines()) == index
+        case.check(pipeline, rests=len(pipeline.passes) == 1 and text not in NEVER_AT_REST, round_trip=turn)
 
 
 @pytest.mark.parametrize("name", pass_factories())
@@ -209,11 +213,12 @@ def guard(op: Operation) -> None:
     op.operands[0] = new.result
 
 
-def relu_of_abs(op: Operation) -> None:
-    """relu of a value that is never negative, but may be -0.0 or NaN: right but for the sign of a zero."""
-    new = ActivationOp("abs", op.operands[0])
-    Rewriter.insert_op(new, InsertPoint.before(op))
-    op.operands[0] = new.result
+def lose_sign_of_zero(op: Operation) -> None:
+    """x + 0.0 is not x where x is -0.0."""
+    zero = ConstantOp.of(0.0, TensorType(f32, []))
+    total = BinaryOp("add", op.operands[0], zero)
+    Rewriter.insert_op([zero, total], InsertPoint.before(op))
+    op.operands[0] = total.result
 
 
 def rename(op: Operation) -> None:
@@ -230,10 +235,10 @@ def number(op: Operation) -> None:
 
 
 GRAPH = """\
-func.func @main(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> tensor<2x3xf32> {
-  %0 = rlx.activation neg %x : tensor<2x3xf32>
-  %1 = rlx.binary sub %0, %y {rlx.here} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-  func.return %1 : tensor<2x3xf32>
+func.func @main(%x: tensor<20x30xf32>, %y: tensor<30xf32>) -> tensor<20x30xf32> {
+  %0 = rlx.activation neg %x : tensor<20x30xf32>
+  %1 = rlx.binary div %0, %y {rlx.here} : (tensor<20x30xf32>, tensor<30xf32>) -> tensor<20x30xf32>
+  func.return %1 : tensor<20x30xf32>
 }
 """
 
@@ -243,6 +248,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> tensor<2x3xf32> {
     [
         (swap, "Not equal to tolerance"),
         (move_up, "does not dominate"),
+        (lose_sign_of_zero, "signs of zeros"),
         (guard, "not at rest"),
         (rename, "assert"),
         (number, "not deterministic"),
@@ -257,8 +263,6 @@ def test_wrong_passes_are_found(change: Callable[[Operation], None], says: str):
                 if "rlx.here" in inner.attributes:
                     change(inner)
 
-    from helpers import parse
-
     with pytest.raises(Exception, match=says) as caught:
-        Case.of(parse(GRAPH), 0).check(PassPipeline((Wrong(),)), rests=True)
+        Case.of(parse(GRAPH), 0).check(PassPipeline((Wrong(),)), rests=change is guard, round_trip=True)
     assert "wrong of\nbuiltin.module" in caught.value.__notes__[0]
