@@ -63,6 +63,8 @@ def fusable(op: ElementwiseOp) -> Miss | None:
     """None if a region can evaluate ``op``, else the reason why not."""
     if any(isinstance(element_of(value), ComplexType) for value in (*op.operands, *op.results)):
         return Miss(Reason.ELEMENT_TYPE, op, "regions do not compute with complex numbers", "split real and imaginary")
+    if not all(isinstance(operand.type, TensorType) for operand in op.operands):
+        return Miss(Reason.ELEMENT_TYPE, op, "regions take tensors, and it has a scalar", "use a tensor of rank 0")
     match op:
         case ActivationOp():
             what, fits = op.kind.data.value, op.kind.data not in NOT_REGION_FUSABLE_ACTIVATIONS

@@ -274,6 +274,20 @@ def test_complex_numbers():
     assert reasons(module) == [Reason.ELEMENT_TYPE] * 2
 
 
+def test_an_operation_on_a_tensor_and_a_scalar_stays_outside():
+    module = of(
+        unary("a", "exp", "x"),
+        binary("b", "mul", "a", "s", T, "f32"),
+        unary("c", "tanh", "b"),
+        unary("t", "neg", "c"),
+        arguments=f"%x: {T}, %s: f32",
+    )
+    assert reasons(module) == [Reason.ELEMENT_TYPE]
+    MarkElementwiseRegions().apply(Context(), module)
+    module.verify()
+    assert names(module) == ["rlx.activation", "rlx.binary", REGION]
+
+
 def test_a_contractions_result_starts_a_region():
     w = "tensor<8x8xf32>"
     module = of(
