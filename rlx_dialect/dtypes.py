@@ -110,11 +110,27 @@ def wide_element(element: Attribute) -> Attribute:
 
 
 def round_to(values: Array, element: Attribute) -> Array:
-    """``values`` as values of ``element``, in its storage dtype; bf16 rounds to nearest even, NaN stays NaN."""
+    """``values`` as values of ``element``, in its storage dtype; rounds once, to nearest even, and NaN stays NaN."""
     if isinstance(element, BFloat16Type):
-        return _round_bf16(np.asarray(values, dtype=np.float32))
+        return _round_bf16(_round_to_odd(np.asarray(values)))
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(values).astype(storage_dtype(element), copy=False)
+
+
+def _round_to_odd(values: Array) -> NDArray[np.float32]:
+    """``values`` as float32 such that rounding them again to fewer bits is as if they had been rounded once.
+
+    Of the two neighbours of a value that float32 has not, the one with an odd mantissa, which no tie has.
+    """
+    if values.dtype == np.float32 or values.dtype.kind not in "iuf":
+        return values.astype(np.float32, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = values.astype(np.float32)
+        exact = nearest.astype(np.longdouble)
+        wide = values.astype(np.longdouble)
+        away = np.where(wide > exact, np.float32(np.inf), np.float32(-np.inf))
+        even = (np.ascontiguousarray(nearest).view(np.uint32).reshape(nearest.shape) & 1) == 0
+    return np.where(even & (wide != exact) & np.isfinite(nearest), np.nextafter(nearest, away), nearest)
 
 
 def _round_bf16(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -7,15 +7,16 @@ import itertools
 import numpy as np
 import pytest
 from helpers import assert_close, decomposed, graph, op_module, random_values
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, f32, i1, i8, i64
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, bf16, f16, f32, f64, i1, i8, i32, i64
 from xdsl.ir import Attribute, Block
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from rlx_dialect.base import RlxOp
-from rlx_dialect.dtypes import Array
+from rlx_dialect.dtypes import Array, round_to
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
+from rlx_dialect.ops.elementwise import CastOp
 from rlx_dialect.ops.shape import PadOp, TriluOp
 from rlx_dialect.xdsl_compat import InterpretationError, VerifyException, print_module, rlx_context
 
@@ -156,3 +157,24 @@ def test_constants_without_a_numpy_type_are_not_folded():
     before = print_module(module)
     CanonicalizePass().apply(rlx_context(), module)
     assert print_module(module) == before
+
+
+CASTS = [
+    (f64, f16, [(1 + 2**-11 + 2**-40, 1 + 2**-10), (65519.9999999, 65504), (2**-25 + 2**-60, 2**-24), (1 + 2**-11, 1)]),
+    (
+        f64,
+        bf16,
+        [(1 + 2**-8 + 2**-40, 1 + 2**-7), (-1 - 2**-8 - 2**-40, -1 - 2**-7), (1 + 2**-8, 1), (0.1, 0.10009765625)],
+    ),
+    (f64, bf16, [(1 + 3 * 2**-8, 1 + 2**-6), (3.5e38, np.inf), (-np.inf, -np.inf), (np.nan, np.nan), (-0.0, -0.0)]),
+    (i32, bf16, [(2**30 + 2**22 + 1, 2**30 + 2**23), (-(2**30) - 2**22 - 1, -(2**30) - 2**23), (2**30 + 2**22, 2**30)]),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "pairs"), CASTS)
+def test_casts_round_once(source: Attribute, target: Attribute, pairs: list[tuple[float, float]]):
+    """A detour over float32 would round these twice: to a tie, and then the wrong way."""
+    values, expected = (np.array(column) for column in zip(*pairs, strict=True))
+    module = op_module(lambda x: CastOp(x, target), TensorType(source, values.shape))
+    (found,) = run_reference(module, {"arg0": round_to(values, source)})
+    np.testing.assert_array_equal(found.astype(float), expected)

@@ -25,7 +25,7 @@ from rlx_dialect.attributes import (
     CompareKindAttr,
 )
 from rlx_dialect.base import RlxOp
-from rlx_dialect.dtypes import Array, compute_dtype, is_bool, is_complex, is_float, is_integer
+from rlx_dialect.dtypes import Array, is_bool, is_complex, is_float, is_integer, round_to
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.shapes import broadcast
 from rlx_dialect.xdsl_compat import Builder
@@ -361,8 +361,7 @@ class CastOp(ElementwiseOp):
         element = result.element_type if isinstance(result, TensorType) else result
         if is_bool(element):
             return (args[0] != 0,)
-        value = args[0] if is_complex(element) else np.real(args[0])
-        return (value.astype(compute_dtype(element)),)
+        return (round_to(args[0] if is_complex(element) else np.real(args[0]), element),)
 
 
 @irdl_op_definition
