@@ -69,6 +69,37 @@ def test_extents_of_0(line: str):
         assert_close([run(decomposed(module, line.split()[0]))], [value])
 
 
+UNKNOWN = [
+    # The heads and their width are known where the extent that they make up is not.
+    "rlx.attention %q, %k, %v {num_heads = 3, head_dim = 1, layout = bsd} "
+    ": (tensor<2x4x3xf32>, tensor<2x5x?xf32>, tensor<2x5x?xf32>) -> tensor<2x4x3xf32>",
+    # The batch is known from q.
+    "rlx.attention %q, %k, %v {num_heads = 2, head_dim = 2, layout = bsd} "
+    ": (tensor<3x?x4xf32>, tensor<?x5x4xf32>, tensor<?x5x4xf32>) -> tensor<3x?x4xf32>",
+    "rlx.rope %x, %c, %s {head_dim = 4, layout = bsd} "
+    ": (tensor<2x3x0xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<2x3x0xf32>",
+    "rlx.fused_transformer_layer gelu %x, %qkv, %o, %g, %fc1, %fc2, %h, %m "
+    "{num_heads = 2, head_dim = 2, intermediate_size = 5, eps1 = 1.0e-5, eps2 = 1.0e-5} "
+    ": (tensor<2x?x?xf32>, tensor<?x12xf32>, tensor<4x?xf32>, tensor<?xf32>, tensor<?x5xf32>, tensor<5x?xf32>, "
+    "tensor<?xf32>, tensor<2x?xf32>) -> tensor<2x?x?xf32>",
+]
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_decompositions_where_extents_are_not_known(line: str):
+    module = one_op(line)
+    assert_close([run(decomposed(module, line.split()[0]))], [run(module)])
+
+
+def test_pairs_of_unknown_heads_cannot_be_split():
+    module = one_op(
+        "rlx.rope %x, %c, %s {head_dim = 4, style = gptj, layout = bshd} "
+        ": (tensor<?x3x?x4xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<?x3x?x4xf32>"
+    )
+    with pytest.raises(VerifyException, match=r"'rlx\.rope': cannot be decomposed in style gptj"):
+        decomposed(module, "rlx.rope")
+
+
 def sees_nothing(extent: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> bool:
     """Whether some window lies on padding only, found by looking at each position of each."""
     outputs = (extent + before + after - dilation * (kernel - 1) - 1) // stride + 1

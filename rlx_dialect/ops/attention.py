@@ -66,15 +66,15 @@ def _heads_back(x: Array, layout: AttentionLayout) -> Array:
     return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3]) if layout is AttentionLayout.BSD else x
 
 
-def _unpack_heads(b: Builder, x: SSAValue, heads: int) -> SSAValue:
+def _unpack_heads(b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
     """[B, S, H·D] as [B, S, H, D]."""
-    batch, seq, packed = shape_of(x)
-    return b.insert(ReshapeOp(x, [batch, seq, heads, packed // heads])).result
+    batch, seq, _ = shape_of(x)
+    return b.insert(ReshapeOp(x, [batch, seq, heads, dim])).result
 
 
-def _pack_heads(b: Builder, x: SSAValue) -> SSAValue:
-    """[B, S, H, D] as [B, S, H·D]."""
-    batch, seq, heads, dim = shape_of(x)
+def _pack_heads(b: Builder, x: SSAValue, batch: int, seq: int) -> SSAValue:
+    """[B, S, H, D] as [B, S, H·D]; ``batch`` and ``seq`` may be known better than from the type of ``x``."""
+    *_, heads, dim = shape_of(x)
     return b.insert(ReshapeOp(x, [batch, seq, heads * dim])).result
 
 
@@ -268,15 +268,14 @@ class AttentionOp(RlxOp):
         Layout ``bsd`` takes one dynamic extent, because a reshape cannot keep two.
         """
         layout = self.layout.data
-        if layout is AttentionLayout.BSD and any(s.count(DYNAMIC) > 1 for s in map(shape_of, self.operands[:3])):
+        if layout is AttentionLayout.BSD and any(shape_of(x)[:2].count(DYNAMIC) > 1 for x in self.operands[:3]):
             self.fail("cannot be decomposed in layout bsd with batch and sequence dynamic: heads cannot be split")
         element = self.element(0)
         wide = wide_element(element)
+        dim = self.head_dim.value.data
+        sizes = ((self.num_heads.value.data, dim), (self.kv_heads, dim), (self.kv_heads, self.value_dim))
         q, k, v = (
-            self._to_heads(b, converted(b, x, wide), heads)
-            for x, heads in zip(
-                self.operands[:3], (self.num_heads.value.data, self.kv_heads, self.kv_heads), strict=True
-            )
+            self._to_heads(b, converted(b, x, wide), *size) for x, size in zip(self.operands[:3], sizes, strict=True)
         )
         keys = _transposed(b, self._repeated(b, k), (0, 1, 3, 2))
         scores = b.insert(MatMulOp(q, keys)).result
@@ -292,14 +291,15 @@ class AttentionOp(RlxOp):
         if layout is not AttentionLayout.BHSD:
             value = _transposed(b, value, (0, 2, 1, 3))
         if layout is AttentionLayout.BSD:
-            value = _pack_heads(b, value)
+            batch, queries, _ = self.extents()
+            value = _pack_heads(b, value, batch, queries)
         return self.as_results(converted(b, value, element))
 
-    def _to_heads(self, b: Builder, x: SSAValue, heads: int) -> SSAValue:
+    def _to_heads(self, b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
         """``x`` as [B, H, S, D]."""
         layout = self.layout.data
         if layout is AttentionLayout.BSD:
-            x = _unpack_heads(b, x, heads)
+            x = _unpack_heads(b, x, heads, dim)
         return x if layout is AttentionLayout.BHSD else _transposed(b, x, (0, 2, 1, 3))
 
     def _repeated(self, b: Builder, x: SSAValue) -> SSAValue:
@@ -446,11 +446,13 @@ class RopeOp(RlxOp):
             self.fail("cannot be decomposed with a dynamic sequence: the rows of the tables are not known")
         dim, n, half = self.head_dim.value.data, self.rotated, self.rotated // 2
         packed = self.layout.data is AttentionLayout.BSD
-        x: SSAValue = _unpack_heads(b, self.x, self.shape(0)[2] // dim) if packed else self.x
+        x: SSAValue = _unpack_heads(b, self.x, self.shape(0)[2] // dim, dim) if packed else self.x
         turned = x if n == dim else b.insert(NarrowOp(x, 3, 0, n)).result
         leading = shape_of(x)[:3]
         gptj = self.style.data is RopeStyle.GPTJ
         if gptj:
+            if leading.count(DYNAMIC) > 1:
+                self.fail("cannot be decomposed in style gptj with batch and heads dynamic: pairs cannot be split")
             turned = b.insert(ReshapeOp(turned, [*leading, half, 2])).result
         axis, width = (4, 1) if gptj else (3, half)
         first = b.insert(NarrowOp(turned, axis, 0, width)).result
@@ -466,7 +468,7 @@ class RopeOp(RlxOp):
             value = b.insert(ReshapeOp(value, [*leading, n])).result
         if n != dim:
             value = b.insert(ConcatOp([value, b.insert(NarrowOp(x, 3, n, dim - n)).result], 3)).result
-        return self.as_results(_pack_heads(b, value) if packed else value)
+        return self.as_results(_pack_heads(b, value, *leading[:2]) if packed else value)
 
     def _table_rows(self, b: Builder, table: SSAValue) -> SSAValue:
         """The part of a table that is used, shaped to broadcast against pairs of lanes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, UnitAttr, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, var_operand_def
 
@@ -13,12 +13,12 @@ from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, Attention
 from rlx_dialect.base import RlxOp, Value, element_of, shape_of
 from rlx_dialect.dtypes import is_bool, is_float
 from rlx_dialect.ops.attention import AttentionOp, RopeOp, check_rope_table
-from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.contraction import MatMulOp
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, WhereOp
 from rlx_dialect.ops.normalization import LayerNormOp
 from rlx_dialect.ops.shape import NarrowOp
-from rlx_dialect.shapes import DYNAMIC, Shape
+from rlx_dialect.shapes import DYNAMIC, Shape, is_static
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -79,6 +79,13 @@ class TransformerOp(RlxOp):
 def _linear(b: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
     product = b.insert(MatMulOp(x, weight)).result
     return product if bias is None else b.insert(BinaryOp("add", product, bias)).result
+
+
+def _zeros_like(b: Builder, x: SSAValue) -> SSAValue:
+    if is_static(shape_of(x)):
+        return b.insert(ConstantOp.of(0.0, x.type)).result
+    # No constant has dynamic extents.
+    return b.insert(WhereOp(scalar(b, True, i1), scalar(b, 0.0, element_of(x)), x)).result
 
 
 @irdl_op_definition
@@ -291,5 +298,5 @@ class FusedTransformerLayerOp(TransformerOp):
     ) -> SSAValue:
         total = b.insert(BinaryOp("add", x, residual)).result
         if beta is None:
-            beta = b.insert(ConstantOp.of(0.0, TensorType(element_of(gamma), shape_of(gamma)))).result
+            beta = _zeros_like(b, gamma)
         return b.insert(LayerNormOp(total, gamma, beta, eps=eps.value.data)).result
