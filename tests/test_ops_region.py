@@ -122,6 +122,19 @@ def test_an_operand_that_the_body_leaves_unused_still_broadcasts(extent: str):
     assert_is_its_decomposition(module)
 
 
+@pytest.mark.parametrize(
+    "body", ["", "%v = rlx.activation neg %x : f32", "%v = rlx.binary add %x, %y : (f32, f32) -> f32"]
+)
+def test_unknown_extents_that_look_alike_may_differ(body: str):
+    """The type of what is yielded says nothing about whether the other operand stretches it."""
+    dynamic = "tensor<?xf32>"
+    lines = f"{body}\n%u = rlx.activation abs %x : f32"
+    module = region({"x": dynamic, "y": dynamic}, lines, "%u : f32", dynamic)
+    x, y = np.array([-2], np.float32), np.zeros(4, np.float32)
+    flat = decomposed(module, "rlx.elementwise_region")
+    assert_close([run(module, x, y), run(flat, x, y)], [np.full(4, 2, np.float32)] * 2)
+
+
 def test_the_body_may_yield_an_argument():
     module = region({"x": "tensor<3x1xf32>", "y": "tensor<?xf32>"}, "", "%x : f32", "tensor<3x?xf32>")
     x, y = np.array([[1], [2], [3]], np.float32), np.zeros(5, np.float32)

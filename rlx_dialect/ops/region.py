@@ -32,7 +32,7 @@ from rlx_dialect.ops.convolution import ResizeNearest2xOp, resize_nearest_2x
 from rlx_dialect.ops.elementwise import ElementwiseOp, WhereOp
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import ConcatOp
-from rlx_dialect.shapes import Shape, ShapeError
+from rlx_dialect.shapes import Shape, ShapeError, is_static
 from rlx_dialect.xdsl_compat import Builder, Parser, Printer, VerifyException, set_result_type
 
 RESIZE_NEAREST_2X = "resize_nearest_2x"
@@ -197,21 +197,34 @@ class ElementwiseRegionOp(RegionOp):
         values: dict[SSAValue, SSAValue] = dict(zip(self.body.block.args, inputs, strict=True))
         for op in self.steps():
             copy = b.insert(with_operands(op, [values[o] for o in op.operands]))
-            values.update(zip(op.results, copy.results, strict=True))
-        return (self._as_result(b, values[self.yielded], inputs),)
+            values[op.results[0]] = copy.results[0]
+        needed = self._needed()
+        unused = [x for x, argument in zip(inputs, self.body.block.args, strict=True) if argument not in needed]
+        return (self._as_result(b, values[self.yielded], inputs, unused),)
 
-    def _as_result(self, b: Builder, value: SSAValue, inputs: Sequence[SSAValue]) -> SSAValue:
-        """``value`` with the type of the result: the body may leave an operand, and so its extents, unused."""
+    def _needed(self) -> set[SSAValue]:
+        """The values of the body that the yielded one is computed from."""
+        needed: set[SSAValue] = {self.yielded}
+        for op in reversed(self.steps()):
+            if op.results[0] in needed:
+                needed.update(op.operands)
+        return needed
+
+    def _as_result(
+        self, b: Builder, value: SSAValue, inputs: Sequence[SSAValue], unused: Sequence[SSAValue]
+    ) -> SSAValue:
+        """``value`` with the type of the result and its shape, to which operands contribute that it leaves unused."""
         type = self.result.type
-        if value.type == type:
-            return value
-        if isinstance(value, OpResult) and value not in inputs and value.type == self.infer_types()[0]:
-            # The region's type was known better than its operands tell.
-            set_result_type(value, type)
-            return value
+        if not unused or (is_static(shape_of(value)) and value.type == self.infer_types()[0]):
+            if value.type == type:
+                return value
+            if isinstance(value, OpResult) and value not in inputs:
+                # The region's type was known better than its operands tell.
+                set_result_type(value, type)
+                return value
         element = element_of(value)
         always = scalar(b, True, i1)
-        for operand in inputs:
+        for operand in unused or inputs:
             # Broadcasts value against the operand without using it; unlike rlx.expand it takes dynamic extents.
             value = b.insert(WhereOp(always, value, converted(b, operand, element))).result
         assert isinstance(value, OpResult)
