@@ -49,6 +49,7 @@ SUFFIX = ".safetensors"
 
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
+_MAX_EXTENT = 2**63 - 1
 
 
 def _unsigned(width: int) -> Attribute:
@@ -123,7 +124,7 @@ class SideFile(Mapping[str, Array]):
             raise self._fail(f"the file has {size} bytes, its header {start}")
         try:
             header = json.loads(self._bytes[_LENGTH_BYTES:start].tobytes().decode())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._fail(f"its header is no JSON: {error}") from error
         if not isinstance(header, dict):
             raise self._fail("its header is no JSON object")
@@ -134,6 +135,8 @@ class SideFile(Mapping[str, Array]):
         try:
             dtype, shape, (begin, end) = value["dtype"], tuple(map(int, value["shape"])), value["data_offsets"]
             entry = Entry(_ELEMENTS[dtype], shape, start + int(begin), start + int(end))
+            if not all(0 <= extent <= _MAX_EXTENT for extent in shape):
+                raise ValueError("no shape")
         except (KeyError, TypeError, ValueError) as error:
             raise self._fail(f"tensor '{name}' is described by {value}") from error
         count = _file_dtype(entry.element).itemsize * product(shape)

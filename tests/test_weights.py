@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -145,8 +146,8 @@ def header(value: object, data: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-def tensor(dtype: str, begin: int, end: int) -> dict[str, object]:
-    return {"w": {"dtype": dtype, "shape": [2], "data_offsets": [begin, end]}}
+def tensor(dtype: str, begin: int, end: int, shape: Sequence[int] = (2,)) -> dict[str, object]:
+    return {"w": {"dtype": dtype, "shape": [*shape], "data_offsets": [begin, end]}}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,9 @@ def tensor(dtype: str, begin: int, end: int) -> dict[str, object]:
         (header(tensor("F32", 0, 8), b"1234"), "tensor 'w' of 8 bytes lies at 0 to 8"),
         (header(tensor("F32", 0, 4), b"1234"), "tensor 'w' of 8 bytes lies at 0 to 4"),
         (header(tensor("U8", -2, 0)), "tensor 'w' of 2 bytes lies at -2 to 0"),
+        (header(tensor("U8", 0, 2, [-1, -2]), b"12"), "tensor 'w' is described by"),
+        (header(tensor("U8", 0, 0, [0, 2**63])), "tensor 'w' is described by"),
+        ((9002).to_bytes(8, "little") + b"[" * 4501 + b"]" * 4501, "its header is no JSON"),
     ],
 )
 def test_broken_files_are_refused(tmp_path: Path, content: bytes, message: str):
