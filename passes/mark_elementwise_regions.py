@@ -53,7 +53,7 @@ from rlx_dialect.ops.elementwise import (
 from rlx_dialect.ops.region import ElementwiseRegionOp, YieldOp, with_operands
 from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
 from rlx_dialect.shapes import show
-from rlx_dialect.xdsl_compat import Context, Rewriter
+from rlx_dialect.xdsl_compat import Rewriter
 
 CONTRACTIONS = (ContractionOp, ConvolutionOp)
 """What a region may become the epilogue of."""
@@ -119,14 +119,15 @@ class MarkElementwiseRegions(FusionPass):
         if self.max_steps < 1 or self.max_inputs < 1:
             raise ValueError(f"max-steps and max-inputs must be at least 1, got {self.max_steps} and {self.max_inputs}")
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for block in list(op.walk_blocks()):
-            for region in self._plan(block).regions:
+    def run(self, module: ModuleOp) -> list[Miss]:
+        misses: list[Miss] = []
+        for block in list(module.walk_blocks()):
+            plan = self._plan(block)
+            misses += reversed(plan.misses)
+            for region in plan.regions:
                 if len(region.members) > 1:
                     _emit(region)
-
-    def misses(self, module: ModuleOp) -> list[Miss]:
-        return [miss for block in module.walk_blocks() for miss in reversed(self._plan(block).misses)]
+        return misses
 
     def _plan(self, block: Block) -> _Plan:
         # A region may share an operand with what joins it later, so that only at the end are there few enough.

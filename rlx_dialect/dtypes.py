@@ -38,6 +38,11 @@ def is_float(element: Attribute) -> bool:
     return type(element) in _FLOATS
 
 
+def is_narrow(element: Attribute) -> bool:
+    """Whether ``element`` is a float that is computed in a wider one: f16 and bf16."""
+    return isinstance(element, Float16Type | BFloat16Type)
+
+
 def is_integer(element: Attribute) -> bool:
     """True for integers and index, i1 included."""
     return isinstance(element, IntegerType | IndexType)
@@ -99,14 +104,14 @@ def has_storage(element: Attribute) -> bool:
 
 def compute_dtype(element: Attribute) -> np.dtype[np.generic]:
     """The dtype in which the reference computes with ``element``: float32 for f16 and bf16, itself otherwise."""
-    if isinstance(element, Float16Type | BFloat16Type):
+    if is_narrow(element):
         return np.dtype(np.float32)
     return storage_dtype(element)
 
 
 def wide_element(element: Attribute) -> Attribute:
     """The element type in which ``element`` is computed: f32 for f16 and bf16, itself otherwise."""
-    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
+    return f32 if is_narrow(element) else element
 
 
 def round_to(values: Array, element: Attribute) -> Array:

@@ -15,40 +15,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from rlx_dialect.base import element_of
+from rlx_dialect.dtypes import is_narrow
 from rlx_dialect.operation import describe
 from rlx_dialect.passes.matching.driver import apply_patterns
+from rlx_dialect.passes.matching.reason import Reason
 from rlx_dialect.xdsl_compat import Context, ModulePass, PatternRewriter, RewritePattern
 
-
-class Reason(StrEnum):
-    """Why a candidate is not fused."""
-
-    MORE_THAN_ONE_USE = "more-than-one-use"
-    """An intermediate value has further uses, so it has to be there anyway."""
-    RETURNED = "returned"
-    """An intermediate value is a result of the function."""
-    OTHER_BLOCK = "other-block"
-    """The operations are in different blocks: one may run more or less often than the other."""
-    OTHER_CONSUMER = "other-consumer"
-    """The value goes to an operation that the fused one cannot take in."""
-    UNSUPPORTED_KIND = "unsupported-kind"
-    """The kind of activation or binary operation is none that the fused operation evaluates."""
-    ELEMENT_TYPE = "element-type"
-    """The element types are none, or no combination, that the fused operation takes."""
-    BIAS_SHAPE = "bias-shape"
-    """The added value is not one vector along the last axis."""
-    SHAPES_DIFFER = "shapes-differ"
-    """Operands broadcast against each other where the fused operation wants one shape."""
-    DYNAMIC_EXTENT = "dynamic-extent"
-    """Extents that have to be equal are only known at run time."""
-    DEFINED_TOO_LATE = "defined-too-late"
-    """An operand is defined only after a user of the fused operation."""
-    AFTER_CONTRACTION = "after-contraction"
-    """The consumer takes a contraction's result, and starts a region of its own so that it can join that."""
-    STEP_LIMIT = "step-limit"
-    """The region has as many steps as the target's kernels take."""
-    INPUT_LIMIT = "input-limit"
-    """The region would have more operands than the target's kernels take."""
+__all__ = ["FusionPass", "FusionPattern", "Match", "Miss", "Numerics", "PatternFusionPass", "Reason"]
 
 
 class Numerics(StrEnum):
@@ -93,6 +67,10 @@ class FusionPattern(RewritePattern, Generic[R, M]):
     """One pattern of a fusion. ``root`` is the class, or the classes, of the operation that it is checked at."""
 
     root: type[Operation] | tuple[type[Operation], ...]
+    numerics: Numerics | None = None
+    """Of this pattern alone, where that differs from its pass's class."""
+    strict: bool = False
+    """Decline whatever may change a value; set by the pass."""
 
     @abstractmethod
     def check(self, op: R, /) -> M | Miss | None:
@@ -102,24 +80,53 @@ class FusionPattern(RewritePattern, Generic[R, M]):
     def rewrite(self, match: M, rewriter: PatternRewriter, /) -> None:
         """Replace what was matched."""
 
+    def decide(self, op: Operation, /) -> M | Miss | None:
+        """:meth:`check` under the numerics policy: what a rewrite, a report and a test go by."""
+        if not isinstance(op, self.root):
+            return None
+        found = self.check(op)  # pyright: ignore[reportArgumentType]
+        if self.strict and isinstance(found, Match):
+            return _refused(self.numerics, op) or found
+        return found
+
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        if isinstance(op, self.root):
-            found = self.check(op)  # pyright: ignore[reportArgumentType]
-            if isinstance(found, Match):
-                self.rewrite(found, rewriter)
+        found = self.decide(op)
+        if isinstance(found, Match):
+            self.rewrite(found, rewriter)
+
+
+def _refused(numerics: Numerics | None, op: Operation) -> Miss | None:
+    """Why strict numerics refuse a match at ``op``. Wider intermediate values differ for narrow floats only."""
+    if numerics in (None, Numerics.EXACT):
+        return None
+    if numerics is Numerics.WIDER and not any(is_narrow(element_of(v)) for v in (*op.operands, *op.results)):
+        return None
+    return Miss(Reason.NUMERICS, op, f"its values may differ: {numerics}", "allow it with --numerics=default")
 
 
 @dataclass(frozen=True)
 class FusionPass(ModulePass, ABC):
-    """A pass that forms fused operations: what a selection, a report and the numerics policy need to know."""
+    """A pass that forms fused operations: what a selection, a report and the numerics policy need to know.
+
+    ``strict``: decline whatever may change a value.
+    """
 
     produces: ClassVar[tuple[type[Operation], ...]]
     """The fused operations that it may create; a target has to claim them."""
     numerics: ClassVar[Numerics]
 
+    strict: bool = False
+
     @abstractmethod
+    def run(self, module: ModuleOp) -> list[Miss]:
+        """Fuse in ``module``; returns what was declined, in program order."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.run(op)
+
     def misses(self, module: ModuleOp) -> list[Miss]:
-        """What the pass would decline if it were applied to ``module``, in program order. Changes nothing."""
+        """What the pass would decline if it were applied to ``module``, which it leaves alone."""
+        return self.run(module.clone())
 
 
 class PatternFusionPass(FusionPass):
@@ -129,12 +136,18 @@ class PatternFusionPass(FusionPass):
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         """The patterns, in the order in which they are tried."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        apply_patterns(op, self.patterns())
+    def _prepared(self) -> Sequence[FusionPattern[Any, Any]]:
+        patterns = self.patterns()
+        for pattern in patterns:
+            pattern.numerics = pattern.numerics or self.numerics
+            pattern.strict = self.strict
+        return patterns
 
-    def misses(self, module: ModuleOp) -> list[Miss]:
-        # A pattern may have to see what another one leaves.
-        patterns, after = self.patterns(), module.clone()
-        apply_patterns(after, patterns)
-        found = (pattern.check(op) for op in after.walk() for pattern in patterns if isinstance(op, pattern.root))
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        apply_patterns(op, self._prepared())
+
+    def run(self, module: ModuleOp) -> list[Miss]:
+        patterns = self._prepared()
+        apply_patterns(module, patterns)
+        found = (pattern.decide(op) for op in module.walk() for pattern in patterns)
         return [miss for miss in found if isinstance(miss, Miss)]
