@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import BytesAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+from xdsl.traits import IsolatedFromAbove
+
+from rlx_dialect.xdsl_compat import is_side_effect_free
 
 INPUT = "rlx.input"
 PARAM = "rlx.param"
@@ -90,3 +93,43 @@ def outputs(function: FuncOp) -> Sequence[SSAValue]:
     if not isinstance(terminator, ReturnOp):
         raise GraphError(f"@{function.sym_name.data} must end in func.return")
     return terminator.operands
+
+
+def is_load_time(value: SSAValue, known: dict[SSAValue, bool] | None = None) -> bool:
+    """Whether ``value`` is the same at every call, so that it can be computed when the weights are loaded.
+
+    Such are parameters of a function, constants, and the results of pure operations on only those. An operation whose
+    regions see values outside of them is none.
+    ``known`` keeps answers from one question to the next, which makes many questions about one graph linear in its
+    size; it stays right while values are only replaced by equal ones.
+    """
+    known = {} if known is None else known
+    path = [value]
+    while path:
+        found = _load_time_or_operand(path[-1], known)
+        if isinstance(found, bool):
+            known[path.pop()] = found
+        else:
+            path.append(found)
+    return known[value]
+
+
+def _load_time_or_operand(value: SSAValue, known: Mapping[SSAValue, bool]) -> bool | SSAValue:
+    """The answer for ``value`` as far as it follows from ``known``, else an operand whose answer has to come first."""
+    if value in known:
+        return known[value]
+    op = value.owner
+    if isinstance(op, Block):
+        return isinstance(value, BlockArgument) and _is_parameter(value)
+    if not is_side_effect_free(op) or (op.regions and not op.has_trait(IsolatedFromAbove)):
+        return False
+    if any(known.get(operand) is False for operand in op.operands):
+        return False
+    return next((operand for operand in op.operands if operand not in known), True)
+
+
+def _is_parameter(argument: BlockArgument) -> bool:
+    function = argument.owner.parent_op()
+    if not isinstance(function, FuncOp) or function.arg_attrs is None or argument.owner is not function.body.block:
+        return False
+    return _attribute(function.arg_attrs.data, argument.index, PARAM) is not None
