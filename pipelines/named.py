@@ -8,8 +8,8 @@ from functools import cache
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.passes import load_pass, pass_modules
+from rlx_dialect.pipelines.claims import Claims
 from rlx_dialect.pipelines.environment import Environment
-from rlx_dialect.pipelines.not_built import PASSES_NOT_BUILT_YET
 from rlx_dialect.pipelines.options import FusionOptions
 from rlx_dialect.pipelines.selection import ROWS, Newcomer, PassSpec, fusion_passes
 from rlx_dialect.pipelines.targets import TARGETS, Target
@@ -42,18 +42,18 @@ def newcomers() -> tuple[Newcomer, ...]:
 
 def pipeline_text(specs: Iterable[PassSpec | str]) -> str:
     """A pass-pipeline string, without the passes that do not exist yet."""
-    return ",".join(str(s) for s in specs if not (isinstance(s, PassSpec) and s.name in PASSES_NOT_BUILT_YET))
+    return ",".join(str(s) for s in specs if not (isinstance(s, PassSpec) and s.name not in pass_modules()))
 
 
-def fusion_pipeline(target: Target, options: FusionOptions | None = None) -> str:
-    """The fusion passes of a target as a string; ``options`` default to its canonical ones."""
-    return pipeline_text(fusion_passes(target, options, newcomers()))
+def fusion_pipeline(target: Target, options: FusionOptions | None = None, *, claims: Claims = None) -> str:
+    """The fusion passes of a target as a string; ``options`` and ``claims`` default to its own."""
+    return pipeline_text(fusion_passes(target, options, newcomers(), claims=claims))
 
 
-def named_pipeline(name: str, options: FusionOptions | None = None) -> str:
-    """The string that ``--pipeline=name`` stands for; raises UnknownPipeline."""
+def named_pipeline(name: str, options: FusionOptions | None = None, *, claims: Claims = None) -> str:
+    """The string that ``--pipeline=name`` stands for; raises UnknownPipeline, or ValueError for wrong claims."""
     target = pipeline_target(name)
-    fusion = fusion_pipeline(target, options)
+    fusion = fusion_pipeline(target, options, claims=claims)
     return fusion if name.endswith(FUSE_SUFFIX) else f"{fusion},{target.lowering}"
 
 
@@ -62,7 +62,7 @@ def run_pipeline(module: ModuleOp, text: str, ctx: Context | None = None) -> Non
     PassPipeline.parse_spec(all_passes(), text).apply(ctx or rlx_context(), module)
 
 
-def run_named(module: ModuleOp, name: str, options: FusionOptions | None = None) -> None:
+def run_named(module: ModuleOp, name: str, options: FusionOptions | None = None, *, claims: Claims = None) -> None:
     """Run a named pipeline on ``module``, in place; ``options`` default to the target's under the environment."""
     options = options or FusionOptions.resolve(pipeline_target(name), Environment.current())
-    run_pipeline(module, named_pipeline(name, options))
+    run_pipeline(module, named_pipeline(name, options, claims=claims))

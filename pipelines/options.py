@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rlx_dialect.pipelines.environment import NOTHING_SET, Environment
@@ -18,11 +18,20 @@ from rlx_dialect.pipelines.limits import FusionLimits
 if TYPE_CHECKING:
     from rlx_dialect.pipelines.targets import Target
 
-OptionValue = bool | int | FusionLimits | None
+OptionValue = bool | int | str | FusionLimits | None
 
 DEFAULT = "default"
 ARGUMENT = "argument"
 UNFUSE = "unfuse_elementwise_regions"
+
+
+class NumericsPolicy(StrEnum):
+    """How much the values of a graph may change by fusion."""
+
+    DEFAULT = "default"
+    """As each fusion's class says."""
+    STRICT = "strict"
+    """Not at all: fusions decline what is not exact."""
 
 
 class Effect(Enum):
@@ -120,6 +129,8 @@ class FusionOptions:
     disable_conv_bias_act_fusion: bool = False
     no_io_peaks_output: bool = False
     """Never replace a spectrum output by its peaks."""
+    numerics: NumericsPolicy = NumericsPolicy.DEFAULT
+    """No variable sets it. A plain ``"strict"`` will do as an argument."""
 
     # Switches that exist as variables only; here, so that nothing downstream reads the environment.
     disable_matmul_bias_fusion: bool = False
@@ -136,6 +147,9 @@ class FusionOptions:
 
     origins: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
     """Where values came from that were not simply passed to the constructor."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numerics", NumericsPolicy(self.numerics))
 
     # Making one.
 

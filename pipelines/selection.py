@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rlx_dialect.ops.contraction import FusedMatMulBiasActOp
+from rlx_dialect.ops.convolution import FusedConvBiasActOp
+from rlx_dialect.pipelines.claims import Claims, resolve_claims
 from rlx_dialect.pipelines.conditions import AnyOf, Claimable, Claimed, Condition, Not, On, Situation, claim_names, why
-from rlx_dialect.pipelines.options import FusionOptions
+from rlx_dialect.pipelines.options import FusionOptions, NumericsPolicy
 from rlx_dialect.pipelines.tables import table
-from rlx_dialect.pipelines.targets import Target, find_target
+from rlx_dialect.pipelines.targets import EPILOGUES, Target, find_target
 
 if TYPE_CHECKING:
+    from rlx_dialect.base import RlxOp
     from rlx_dialect.passes.matching.fusion import FusionPass
 
 OptionText = Callable[[Situation], bool | int | str]
@@ -47,6 +51,8 @@ class Row:
     options: Mapping[str, OptionText] = field(default_factory=dict[str, OptionText])
     runs_when_skipping: bool = False
     """Part of the list even with ``skip_fusion``."""
+    is_fusion: bool = True
+    """The pass is a FusionPass, so that it has a numerics class and the option ``strict``."""
 
 
 def _threshold(situation: Situation) -> int:
@@ -57,19 +63,29 @@ def _target_name(situation: Situation) -> str:
     return situation.target.name
 
 
+def _epilogues(fused: type[RlxOp]) -> OptionText:
+    return lambda situation: ",".join(situation.target.epilogues.get(fused, EPILOGUES[fused]))
+
+
+_CONV_BIAS_ACT = (Claimed("fused_conv_bias_act"), Not(On("disable_conv_bias_act_fusion")))
 NO_WEIGHT_CONCAT = On("no_weight_concat_fusion")
 
-# The order matters: the attention block and the transformer layer match fused projections (after
-# fuse-matmul-bias-act) and fused residual norms; residual + norm comes before the adaptive norm, which wants the
-# same norm; the dual-matmul SwiGLU before shared-input matmuls, which would take its two, and the narrow SwiGLU
-# after them, since it consumes what they make; regions are marked before they are combined, and decomposed
-# before they are unfused.
+# The order matters: fusions are written for the canonical form; the attention block and the transformer layer match
+# fused projections (after fuse-matmul-bias-act) and fused residual norms; residual + norm comes before the adaptive
+# norm, which wants the same norm; the dual-matmul SwiGLU before shared-input matmuls, which would take its two, and
+# the narrow SwiGLU after them, since it consumes what they make; regions are marked before they are combined, and
+# decomposed before they are unfused.
 ROWS: tuple[Row, ...] = (
-    Row("rlx-lower-control-flow", runs_when_skipping=True),
-    Row("rlx-lower-dot-general", runs_when_skipping=True),
-    Row("rlx-fuse-matmul-bias-act", (Claimed("fused_matmul_bias_act"), Not(On("disable_matmul_bias_fusion")))),
-    Row("rlx-fuse-conv-bias-act", (Claimed("fused_conv_bias_act"), Not(On("disable_conv_bias_act_fusion")))),
-    Row("rlx-fuse-conv-affine-act", (Claimed("fused_conv_bias_act"), Not(On("disable_conv_bias_act_fusion")))),
+    Row("rlx-lower-control-flow", runs_when_skipping=True, is_fusion=False),
+    Row("rlx-lower-dot-general", runs_when_skipping=True, is_fusion=False),
+    Row("rlx-canonicalize-ops", is_fusion=False),
+    Row(
+        "rlx-fuse-matmul-bias-act",
+        (Claimed("fused_matmul_bias_act"), Not(On("disable_matmul_bias_fusion"))),
+        {"epilogues": _epilogues(FusedMatMulBiasActOp)},
+    ),
+    Row("rlx-fuse-conv-bias-act", _CONV_BIAS_ACT, {"epilogues": _epilogues(FusedConvBiasActOp)}),
+    Row("rlx-fuse-conv-affine-act", _CONV_BIAS_ACT, {"epilogues": _epilogues(FusedConvBiasActOp)}),
     Row("rlx-fuse-attention-block", (Claimed("fused_attention_block"),), {"threshold": _threshold}),
     Row(
         "rlx-fuse-attention-backward-all",
@@ -111,18 +127,20 @@ ROWS: tuple[Row, ...] = (
                 )
             ),
         ),
+        is_fusion=False,
     ),
     Row(
         "rlx-unfuse-elementwise-regions",
         (AnyOf((Not(Claimed("elementwise_region")), On("unfuse_elementwise_regions"))),),
         {"keep-prologue": lambda s: s.target.unfuse_keeps_prologue},
+        is_fusion=False,
     ),
     Row(
         "rlx-select-peaks-only-outputs",
         (Claimed("fft"), Claimed("welch_peaks")),
         {"target": _target_name, "enabled": lambda s: not s.options.no_io_peaks_output},
     ),
-    Row("rlx-dce"),
+    Row("rlx-dce", is_fusion=False),
 )
 
 FIRST_REGION_ROW = "rlx-mark-elementwise-regions"
@@ -163,6 +181,8 @@ class Decision:
     selected: bool
     reason: str
     spec: PassSpec
+    failed: tuple[Condition, ...]
+    """What keeps the row out."""
 
 
 def decide(situation: Situation, newcomers: Sequence[Newcomer] = ()) -> list[Decision]:
@@ -173,30 +193,34 @@ def decide(situation: Situation, newcomers: Sequence[Newcomer] = ()) -> list[Dec
 
 
 def _decide(row: Row, situation: Situation) -> Decision:
-    spec = PassSpec(row.pass_name, tuple((key, value(situation)) for key, value in row.options.items()))
+    options = [(key, value(situation)) for key, value in row.options.items()]
+    if row.is_fusion and situation.options.numerics is NumericsPolicy.STRICT:
+        options.append(("strict", True))
+    spec = PassSpec(row.pass_name, tuple(options))
     if situation.options.skip_fusion and not row.runs_when_skipping:
-        return Decision(row, False, f"skip_fusion is true ({situation.options.origin('skip_fusion')})", spec)
-    failed = [c for c in row.conditions if not c.holds(situation)]
+        failed: tuple[Condition, ...] = (Not(On("skip_fusion")),)
+    else:
+        failed = tuple(c for c in row.conditions if not c.holds(situation))
     reasons = [why(c, situation) for c in failed or row.conditions]
-    return Decision(row, not failed, "; ".join(reasons) or "always", spec)
+    return Decision(row, not failed, "; ".join(reasons) or "always", spec, failed)
 
 
 def _selected(situation: Situation, newcomers: Sequence[Newcomer] = ()) -> list[PassSpec]:
     return [d.spec for d in decide(situation, newcomers) if d.selected]
 
 
-def situation_of(target: Target, options: FusionOptions | None = None) -> Situation:
-    """A target's own claims with ``options``, or with its canonical ones; its habits apply to both."""
+def situation_of(target: Target, options: FusionOptions | None = None, claims: Claims = None) -> Situation:
+    """A target's claims, or those given, with ``options``, or its canonical ones; its habits apply to both."""
     options = FusionOptions.for_target(target) if options is None else options
     options = options.apply_unfuse_default(target).apply_native_fk_defaults(target)
-    return Situation(claim_names(target.claims), options, target)
+    return Situation(resolve_claims(target, claims), options, target)
 
 
 def fusion_passes(
-    target: Target, options: FusionOptions | None = None, newcomers: Sequence[Newcomer] = ()
+    target: Target, options: FusionOptions | None = None, newcomers: Sequence[Newcomer] = (), *, claims: Claims = None
 ) -> list[PassSpec]:
     """The passes of a target, in order; what ``fuse``, ``Fuse`` and the named pipelines run."""
-    return _selected(situation_of(target, options), newcomers)
+    return _selected(situation_of(target, options, claims), newcomers)
 
 
 def fusion_passes_for_supported(

@@ -6,8 +6,10 @@ the target does not claim. A new target is one more row here and, if no lowering
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from rlx_dialect.attributes import ActivationKind
 from rlx_dialect.base import RlxOp
 from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, FusedSwiGLUOp, MatMulOp
 from rlx_dialect.ops.convolution import FusedConvBiasActOp
@@ -24,6 +26,15 @@ from rlx_dialect.pipelines.options import METAL_VARIABLES, WGPU_VARIABLES, Varia
 from rlx_dialect.pipelines.tables import table
 
 Claims = frozenset[type[RlxOp]]
+Epilogues = Mapping[type[RlxOp], tuple[ActivationKind, ...]]
+
+_GELU_SILU = (ActivationKind.GELU, ActivationKind.SILU)
+_CONVOLUTION: Epilogues = {FusedConvBiasActOp: (ActivationKind.RELU,)}
+EPILOGUES: Epilogues = _CONVOLUTION | {FusedMatMulBiasActOp: _GELU_SILU}
+"""The kinds of activation that a kernel of a fused operation ends with, at least."""
+GPU_EPILOGUES: Epilogues = _CONVOLUTION | {
+    FusedMatMulBiasActOp: (*_GELU_SILU, ActivationKind.GELU_APPROX, ActivationKind.RELU)
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Target:
     gate: GateConstants
     lowering: str
     """The pass, with its options, that follows fusion."""
+    epilogues: Epilogues = field(default_factory=lambda: EPILOGUES, hash=False)
+    """Which kinds of activation its kernels of fused operations take in: part of what it claims."""
     unfuses_regions: bool = False
     """Its habit is to take element-wise regions apart again before lowering."""
     unfuse_keeps_prologue: bool = True
@@ -85,6 +98,7 @@ METAL = Target(
     GPU_NATIVE,
     _APPLE,
     "rlx-lower-to-gpu{target=metal}",
+    GPU_EPILOGUES,
     unfuses_regions=True,
     variables=METAL_VARIABLES,
 )
@@ -94,6 +108,7 @@ MLX = Target(
     GPU_NATIVE,
     _APPLE,
     "rlx-lower-to-linalg",
+    GPU_EPILOGUES,
     unfuses_regions=True,
     variables=METAL_VARIABLES,
 )
@@ -105,6 +120,7 @@ WGPU = Target(
     GPU_NATIVE,
     _REMOTE,
     "rlx-lower-to-gpu{target=wgpu}",
+    GPU_EPILOGUES,
     unfuses_regions=True,
     variables=WGPU_VARIABLES,
 )
@@ -114,6 +130,7 @@ CUDA = Target(
     GPU_NATIVE,
     _DISCRETE,
     "rlx-lower-to-gpu{target=cuda}",
+    GPU_EPILOGUES,
 )
 ROCM = Target(
     "rocm",
@@ -121,6 +138,7 @@ ROCM = Target(
     GPU_NATIVE,
     _DISCRETE,
     "rlx-lower-to-gpu{target=rocm}",
+    GPU_EPILOGUES,
 )
 TPU = Target("tpu", _EVERYWHERE | _KERNEL_REGIONS, FusionLimits(32, 16), _REMOTE, "rlx-lower-to-linalg")
 
@@ -140,12 +158,21 @@ def targets_table() -> str:
     operations = sorted({op.name for t in targets for op in t.claims})
     gate_fields = list(GateConstants.__dataclass_fields__)
     rows = [["", *(t.name for t in targets)]]
-    rows += [[name, *("x" if name in {op.name for op in t.claims} else "–" for t in targets)] for name in operations]
+    rows += [[name, *(_mark(name in {op.name for op in t.claims}) for t in targets)] for name in operations]
+    rows += [
+        [f"{op.name} {kind}", *(_mark(op in t.claims and kind in t.epilogues[op]) for t in targets)]
+        for op, kinds in GPU_EPILOGUES.items()
+        for kind in kinds
+    ]
     rows += [["limits", *(str(t.limits) for t in targets)]]
     rows += [[f"gate {field}", *(_cell(getattr(t.gate, field)) for t in targets)] for field in gate_fields]
     rows += [["unfuses regions", *(_cell(t.unfuses_regions) for t in targets)]]
     rows += [["lowering", *(t.lowering for t in targets)]]
     return table(rows)
+
+
+def _mark(holds: bool) -> str:
+    return "x" if holds else "–"
 
 
 def _cell(value: bool | float) -> str:

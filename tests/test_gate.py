@@ -122,6 +122,6 @@ def test_unknown_extents_count_no_bytes():
 
 
 def test_sums_and_differences():
-    assert FUSED - DENSE == GraphIoProfile(1, 1, -32_505_856, 34_603_008)
+    assert GraphIoProfile(1, 1, -32_505_856, 34_603_008) == FUSED - DENSE
     assert DENSE + (FUSED - DENSE) == FUSED
     assert "rlx.welch_peaks" in HOST_STEPS
