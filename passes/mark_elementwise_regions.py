@@ -37,7 +37,6 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.operation import fused_location
 from rlx_dialect.ops.contraction import ContractionOp
 from rlx_dialect.ops.convolution import ConvolutionOp
 from rlx_dialect.ops.elementwise import (
@@ -52,8 +51,9 @@ from rlx_dialect.ops.elementwise import (
 )
 from rlx_dialect.ops.region import ElementwiseRegionOp, YieldOp, with_operands
 from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
+from rlx_dialect.passes.matching.observe import recording
 from rlx_dialect.shapes import show
-from rlx_dialect.xdsl_compat import Rewriter
+from rlx_dialect.xdsl_compat import PatternRewriter
 
 CONTRACTIONS = (ContractionOp, ConvolutionOp)
 """What a region may become the epilogue of."""
@@ -126,7 +126,8 @@ class MarkElementwiseRegions(FusionPass):
             misses += reversed(plan.misses)
             for region in plan.regions:
                 if len(region.members) > 1:
-                    _emit(region)
+                    with recording(type(self).__name__, self.numerics) as rewriter:
+                        _emit(region, rewriter)
         return misses
 
     def _plan(self, block: Block) -> _Plan:
@@ -193,7 +194,7 @@ def _takes_contraction(op: Operation) -> bool:
     return any(isinstance(operand.owner, CONTRACTIONS) for operand in op.operands)
 
 
-def _emit(region: _Region) -> None:
+def _emit(region: _Region, rewriter: PatternRewriter) -> None:
     """Replace the operations by a region at the last of them."""
     *inner, tail = reversed(region.members)
     members = [*inner, tail]
@@ -210,7 +211,6 @@ def _emit(region: _Region) -> None:
         scalars[member.results[0]] = step.results[0]
     body.block.add_op(YieldOp(scalars[tail.results[0]]))
     fused = ElementwiseRegionOp(inputs, body, result_type=tail.results[0].type)
-    fused.location = fused_location([member.location for member in members])
-    Rewriter.replace_op(tail, fused)
+    rewriter.replace(tail, fused)
     for member in reversed(inner):
-        Rewriter.erase_op(member)
+        rewriter.erase(member)

@@ -18,7 +18,7 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType, ModuleOp
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
-from xdsl.ir import Attribute, Operation, OpResult
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.parser import AttrParser, Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.pattern_rewriter import (
@@ -85,6 +85,7 @@ __all__ = [
     "parse_rest_of_line_memoised",
     "print_generic",
     "print_module",
+    "restore_operand",
     "rlx_context",
     "set_result_type",
     "xDSLOptMain",
@@ -98,6 +99,13 @@ _BLANK = re.compile(r"(\s|//[^\n]*)*")
 def set_result_type(result: OpResult, type: Attribute) -> None:
     """Give a result that has no uses yet its inferred type."""
     result._type = type  # pyright: ignore[reportPrivateUsage]
+
+
+def restore_operand(op: Operation, index: int, value: SSAValue) -> None:
+    """Let an erased operation, which is a user of nothing, show ``value`` as the operand that it had."""
+    assert not op._operand_uses  # pyright: ignore[reportPrivateUsage]
+    operands = op._operands  # pyright: ignore[reportPrivateUsage]
+    op._operands = (*operands[:index], value, *operands[index + 1 :])  # pyright: ignore[reportPrivateUsage]
 
 
 def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:

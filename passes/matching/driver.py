@@ -12,11 +12,12 @@ import inspect
 from collections.abc import Sequence
 from typing import get_args
 
-from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Block, Operation
 
-from rlx_dialect.operation import describe, fused_location
-from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter, PatternRewriterListener, RewritePattern
+from rlx_dialect.operation import describe
+from rlx_dialect.passes.matching.numerics import Numerics
+from rlx_dialect.passes.matching.observe import RecordingRewriter, is_observed
+from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriterListener, RewritePattern
 
 MAX_SWEEPS = 100
 """Two or three sweeps are usual; patterns that need more than this go round in circles."""
@@ -82,9 +83,9 @@ class _Driver:
         self.dispatch: dict[type[Operation], list[RewritePattern]] = {}
         self.cursors: list[_Cursor] = []
         self.inserted: list[Operation] = []
-        self.removed_locations: list[LocationAttr] = []
         self.last: tuple[RewritePattern, Operation] | None = None
-        self.rewriter = PatternRewriter(InsertPoint(Block()))
+        self.rewriter = RecordingRewriter()
+        self.rewriter.observed = is_observed()
         if listener is not None:
             self.rewriter.extend_from_listener(listener)
         self.rewriter.operation_insertion_handler.append(self.inserted.append)
@@ -127,7 +128,8 @@ class _Driver:
     def _rewrite(self, op: Operation, patterns: Sequence[RewritePattern]) -> bool:
         """Try the patterns at ``op``; whether one of them did something."""
         rewriter = self.rewriter
-        already_inserted = len(self.inserted)
+        if rewriter.observed and patterns:
+            rewriter.remember(op)
         for pattern in patterns:
             rewriter.has_done_action = False
             rewriter.insertion_point = InsertPoint.before(op)
@@ -139,10 +141,8 @@ class _Driver:
                 raise
             if rewriter.has_done_action:
                 self.last = pattern, op
-                location = fused_location(self.removed_locations[::-1] or [op.location])
-                self.removed_locations.clear()
-                for new in self.inserted[already_inserted:]:
-                    _locate(new, location)
+                numerics = getattr(pattern, "numerics", None) or Numerics.EXACT
+                rewriter.finish(type(pattern).__name__, numerics, [op.location])
                 return True
         return False
 
@@ -164,16 +164,9 @@ class _Driver:
                         break
 
     def _removed(self, op: Operation) -> None:
-        self.removed_locations.append(op.location)
         for depth, cursor in enumerate(self.cursors):
             if cursor.owner is op:
                 del self.cursors[depth:]
                 return
             if cursor.next is op:
                 cursor.next = op.next_op
-
-
-def _locate(op: Operation, location: LocationAttr) -> None:
-    for nested in op.walk() if op.regions else (op,):
-        if isinstance(nested.location, UnknownLoc):
-            nested.location = location

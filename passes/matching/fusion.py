@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,23 +18,12 @@ from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_narrow
 from rlx_dialect.operation import describe
 from rlx_dialect.passes.matching.driver import apply_patterns
+from rlx_dialect.passes.matching.numerics import Numerics
+from rlx_dialect.passes.matching.observe import unobserved
 from rlx_dialect.passes.matching.reason import Reason
 from rlx_dialect.xdsl_compat import Context, ModulePass, PatternRewriter, RewritePattern
 
 __all__ = ["FusionPass", "FusionPattern", "Match", "Miss", "Numerics", "PatternFusionPass", "Reason"]
-
-
-class Numerics(StrEnum):
-    """How the values of a fused graph may differ from those of the graph before, for finite and other values."""
-
-    EXACT = "exact"
-    """Not at all."""
-    REASSOCIATED = "reassociated"
-    """Sums are formed in another order."""
-    WIDER = "wider"
-    """Intermediate values are kept in a wider type, and rounded once instead of after each operation."""
-    NAN_POLICY = "nan-policy"
-    """NaN, infinities or signed zeros may come out otherwise."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,8 @@ class FusionPass(ModulePass, ABC):
 
     def misses(self, module: ModuleOp) -> list[Miss]:
         """What the pass would decline if it were applied to ``module``, which it leaves alone."""
-        return self.run(module.clone())
+        with unobserved():
+            return self.run(module.clone())
 
 
 class PatternFusionPass(FusionPass):
