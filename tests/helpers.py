@@ -10,14 +10,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 
 from rlx_dialect.base import RlxOp, shape_of
-from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
-from rlx_dialect.graph import arguments, main_function, outputs
+from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import main_function, outputs
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.samples import random_values
 from rlx_dialect.shapes import DYNAMIC, compatible
 from rlx_dialect.xdsl_compat import parse_module, print_generic, print_module, rlx_context
-
-EDGES = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e30, 88.0, -104.0, np.inf, -np.inf, np.nan)
-"""Values that numerics go wrong on."""
 
 
 def parse(text: str) -> ModuleOp:
@@ -68,27 +66,6 @@ def run_op(
         for found, expected in zip(run_reference(module, values), results, strict=True):
             np.testing.assert_array_equal(found, expected)
     return results
-
-
-def random_values(module: ModuleOp, seed: int = 0, *, edges: bool = False, dynamic: int = 3) -> dict[str, Array]:
-    """A value for each argument of the main function; dynamic extents become ``dynamic``."""
-    rng = np.random.default_rng(seed)
-    values: dict[str, Array] = {}
-    for argument in arguments(main_function(module)):
-        type = argument.value.type
-        assert isinstance(type, TensorType)
-        shape = tuple(dynamic if d < 0 else d for d in type.get_shape())
-        element = type.element_type
-        if is_bool(element):
-            value: Array = rng.random(shape) < 0.5
-        elif is_float(element):
-            value = rng.standard_normal(shape)
-            if edges:
-                value = np.where(rng.random(shape) < 0.3, rng.choice(EDGES, shape), value)
-        else:
-            value = rng.integers(0, 5, shape)
-        values[argument.name] = round_to(value, element)
-    return values
 
 
 def assert_close(found: Sequence[Array], expected: Sequence[Array], *, rtol: float = 1e-5, atol: float = 1e-6) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from helpers import assert_close, random_values
+from helpers import assert_close
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
@@ -17,6 +17,7 @@ from rlx_dialect.lowering.to_linalg import LowerToLinalg
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.iree import IreeEngine
 from rlx_dialect.runtime.toolchain import portable_text
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import parse_module, rlx_context
 
 ENGINE = IreeEngine(driver="local-sync")

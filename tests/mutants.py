@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from helpers import assert_close, random_values
+from helpers import assert_close
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
@@ -34,6 +34,7 @@ from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.elementwise import CastOp, StopGradientOp
 from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
 from rlx_dialect.passes.matching.dominance import check_dominance
+from rlx_dialect.samples import random_values
 from rlx_dialect.shapes import ShapeError, is_static
 from rlx_dialect.xdsl_compat import (
     Context,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from helpers import assert_close, parse, random_values
+from helpers import assert_close, parse
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import ModuleOp
 
@@ -16,6 +16,7 @@ from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering.to_gpu import LowerToGpu
 from rlx_dialect.runtime.wgpu import WgpuEngine
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import rlx_context
 
 

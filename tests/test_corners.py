@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers import assert_close, decomposed, graph, op_module, random_values
+from helpers import assert_close, decomposed, graph, op_module
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, bf16, f16, f32, f64, i1, i8, i32, i64
 from xdsl.ir import Attribute, Block
 from xdsl.transforms.canonicalize import CanonicalizePass
@@ -18,6 +18,7 @@ from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
 from rlx_dialect.ops.elementwise import CastOp
 from rlx_dialect.ops.shape import PadOp, TriluOp
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import InterpretationError, VerifyException, print_module, rlx_context
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)

@@ -8,13 +8,14 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from helpers import assert_round_trip, parse, random_values
+from helpers import assert_round_trip, parse
 from xdsl.dialects.builtin import f16, i64
 
 from rlx_dialect.builder import GraphBuilder
 from rlx_dialect.graph import arguments, main_function, output_names
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.elementwise import FmaOp
+from rlx_dialect.samples import random_values
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import random_weights
 from rlx_dialect.xdsl_compat import VerifyException, print_module

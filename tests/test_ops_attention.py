@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attention_oracle import POSITIONS, SK, SQ, B, D, E, in_layout, rotated_one_by_one, written_out
-from helpers import assert_close, assert_round_trip, assert_same_meaning, decomposed, graph, random_values
+from helpers import assert_close, assert_round_trip, assert_same_meaning, decomposed, graph
 from onnx_oracle import onnx_run
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.ir import Block, SSAValue
@@ -17,6 +17,7 @@ from xdsl.ir import Block, SSAValue
 from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.attention import AttentionOp, RopeOp
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import VerifyException
 
 LAYOUTS = ["bsd", "bshd", "bhsd"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_same_meaning, decomposed, graph, random_values
+from helpers import assert_close, assert_same_meaning, decomposed, graph
 from onnx import TensorProto
 from onnx_oracle import onnx_run
 from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f32
@@ -23,6 +23,7 @@ from rlx_dialect.ops.contraction import (
     FusedSwiGLUOp,
     MatMulOp,
 )
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import VerifyException
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import assert_close, assert_same_meaning, decomposed, graph, parse, random_values
+from helpers import assert_close, assert_same_meaning, decomposed, graph, parse
 from onnx import TensorProto, helper
 from onnx_oracle import onnx_run
 from xdsl.dialects.builtin import TensorType, f16, f32, i1, i32
@@ -21,6 +21,7 @@ from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, ClampOp, WhereOp
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import VerifyException
 
 INF, NAN = math.inf, math.nan

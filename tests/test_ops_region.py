@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_round_trip, assert_same_meaning, decomposed, graph, random_values
+from helpers import assert_close, assert_round_trip, assert_same_meaning, decomposed, graph
 from xdsl.dialects.builtin import ModuleOp, TensorType, f16, f32
 from xdsl.ir import Block, Region, SSAValue
 
@@ -18,6 +18,7 @@ from rlx_dialect.ops.region import (
     YieldOp,
     with_operands,
 )
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import VerifyException
 
 

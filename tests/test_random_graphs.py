@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_round_trip, parse, random_values
+from helpers import assert_close, assert_round_trip, parse
 from random_graphs import random_graph
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, StringAttr, TensorType, f32
 from xdsl.ir import Operation
@@ -31,6 +31,7 @@ from rlx_dialect.pipelines.environment import NOTHING_SET
 from rlx_dialect.pipelines.named import fusion_pipeline
 from rlx_dialect.pipelines.options import FusionOptions
 from rlx_dialect.pipelines.targets import TARGETS
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import (
     Builder,
     Context,

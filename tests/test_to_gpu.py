@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers import assert_close, assert_round_trip, graph, parse, random_values
+from helpers import assert_close, assert_round_trip, graph, parse
 from on_device import check, kernel_names, launches, lower, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -23,6 +23,7 @@ from rlx_dialect.runtime.launch_plan import launch_plan
 from rlx_dialect.runtime.spirv import metal_source, serialize
 from rlx_dialect.runtime.toolchain import portable_text
 from rlx_dialect.runtime.wgpu import WgpuEngine
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import print_module
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import EDGES, assert_close, graph, parse, random_values
+from helpers import assert_close, graph, parse
 from on_device import check, dims, launches, run, several, tensor
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.elementwise import BITWISE, INTEGER_ACTIVATIONS
+from rlx_dialect.samples import EDGES, random_values
 
 FLOATS = [*EDGES, 0.5, -0.5, 1.5, -2.5, 3.0, -3.0, 1e-5, 0.1, 7.9, -8.1, 30.0, -30.0, 0.99, -1.01]
 

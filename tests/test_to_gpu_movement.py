@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_close, graph, parse, random_values
+from helpers import assert_close, graph, parse
 from on_device import check, dims, launches, run, tensor
 
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.samples import random_values
 
 MOVES = [
     ("rlx.reshape %x {new_shape = [6, 20]}", "2x3x4x5", "6x20"),
