@@ -50,6 +50,18 @@ def one_use(value: SSAValue, site: Operation) -> Operation | Miss:
     return user
 
 
+def used_by_only(value: SSAValue, users: Sequence[Operation], site: Operation) -> Miss | None:
+    """None if each of ``users`` has one use edge of ``value`` and nothing else has one; else why not, at ``site``."""
+    found = [use.operation for use in value.uses]
+    if len(found) == len(users) and set(found) == set(users):
+        return None
+    name = f"%{value.name_hint}" if value.name_hint else "the value"
+    if any(isinstance(user, ReturnOp) for user in found):
+        return Miss(Reason.RETURNED, site, f"{name} is also a result of the function", "do not return it")
+    detail = f"{name} has {len(found)} uses, {len(users)} of them in what would be fused"
+    return Miss(Reason.MORE_THAN_ONE_USE, site, detail, "compute it once for each")
+
+
 def orders(op: BinaryOp) -> tuple[tuple[SSAValue, SSAValue], tuple[SSAValue, SSAValue]]:
     """The operands of a commutative operation in both orders."""
     return (op.lhs, op.rhs), (op.rhs, op.lhs)

@@ -231,6 +231,7 @@ class FusedTransformerLayerOp(TransformerOp):
         eps2: float,
         activation: ActivationKind | str | None = None,
         biases: tuple[Value, Value, Value, Value, Value, Value] | None = None,
+        result_type: Attribute | None = None,
     ):
         """``biases`` are qkv_b, out_b, ln1_b, fc1_b, fc2_b and ln2_b."""
         super().__init__(
@@ -244,6 +245,7 @@ class FusedTransformerLayerOp(TransformerOp):
                 "eps2": eps2,
                 "has_bias": biases is not None,
             },
+            result_types=[result_type],
         )
 
     def extra_names(self) -> tuple[str, ...]:
