@@ -26,7 +26,7 @@ def message(file: str, text: str, op: Operation | None = None) -> str:
         return f"{file}: error: {text}"
     if op.name not in text:
         text = f"'{op.name}': {text}"
-    return f"{_place(op.location) or file}: error: {text}\n  in {_function(op)}{operation_text(op)}"
+    return f"{place(op.location) or file}: error: {text}\n  in {_function(op)}{operation_text(op)}"
 
 
 def parse_message(error: ParseError) -> str:
@@ -35,12 +35,13 @@ def parse_message(error: ParseError) -> str:
     return "\n".join([f"{first}: error: {error.msg}", *context])
 
 
-def _place(location: LocationAttr) -> str | None:
+def place(location: LocationAttr) -> str | None:
+    """``model.mlir:7:8``, the first one where there are several; None where none is known."""
     match location:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"
         case FusedLoc(locations=ArrayAttr(data=parts)):
-            places = (_place(inner) for inner in parts if isinstance(inner, LocationAttr))
+            places = (place(inner) for inner in parts if isinstance(inner, LocationAttr))
             return next((p for p in places if p), None)
         case _:
             return None

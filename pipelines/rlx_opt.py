@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +20,13 @@ from typing import IO, NoReturn
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
+from rlx_dialect.pipelines.fusion_arguments import (
+    FusionRequest,
+    add_fusion_arguments,
+    options_table,
+    situation_for,
+    spelled_out,
+)
 from rlx_dialect.pipelines.source import parse_located, verify_module
 from rlx_dialect.xdsl_compat import (
     ArgSpecParseError,
@@ -33,6 +41,8 @@ from rlx_dialect.xdsl_compat import (
 )
 
 STDIN = "stdin"
+LOWERINGS = "rlx-lower-to-"
+"""Fusion is over before the first pass whose name begins so."""
 
 EXPECTED = (DiagnosticException, ParseError, ValueError, OSError)
 """What passes raise for input that they do not take; anything else is a mistake of ours."""
@@ -46,26 +56,17 @@ class RlxOpt(xDSLOptMain):
     """What goes to the output file, which is written only when all went well."""
 
     def __init__(self, description: str = "RLX optimizer driver", args: Sequence[str] | None = None):
-        super().__init__(description, args)
+        super().__init__(description, spelled_out(args))
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
-        group = arg_parser.add_argument_group("RLX")
-        group.add_argument("--pipeline", metavar="NAME", help="run a named pipeline: a target, or <target>-fuse")
-        group.add_argument("--print-pipeline", action="store_true", help="print the pass pipeline as text for -p; stop")
-        group.add_argument("--list-pipelines", action="store_true", help="list the named pipelines; stop")
-        group.add_argument("--verify-each", action="store_true", help="verify after each pass, not only after the last")
+        add_fusion_arguments(arg_parser)
 
     # The pipeline.
 
     def setup_pipeline(self) -> None:
-        text: str = self.args.passes
-        if self.args.pipeline is not None:
-            if text:
-                raise OptError("error: --pipeline and -p exclude each other")
-            text = _named(self.args.pipeline)
-        self.pipeline = PassPipeline(tuple(self._parse_passes(text)))
-        self.pipeline_text = text
+        self.request = FusionRequest.of(self.args)
+        self.pipeline = PassPipeline(tuple(self._parse_passes(self.request.text)))
 
     def _parse_passes(self, text: str) -> Iterator[ModulePass]:
         try:
@@ -85,10 +86,17 @@ class RlxOpt(xDSLOptMain):
         """Verify the input, run the passes, verify the result."""
         self._verify(prog, "")
         passes = self.pipeline.passes
+        recorder = self.request.recorder(prog)
         for current, following in zip_longest(passes, passes[1:]):
             start = time.perf_counter()
+            if recorder is not None and current.name.startswith(LOWERINGS):
+                self.request.conclude(recorder, self.get_input_name())
+                recorder = None
             try:
-                current.apply(self.ctx, prog)
+                if recorder is None:
+                    current.apply(self.ctx, prog)
+                else:
+                    recorder.run(current, self.ctx)
             except ShrinkException:
                 raise
             except Exception as error:
@@ -102,6 +110,8 @@ class RlxOpt(xDSLOptMain):
                 )
             if following is not None and self.args.print_between_passes:
                 print(f"IR after {current.name}:\n{print_module(prog)}\n\n")
+        if recorder is not None:
+            self.request.conclude(recorder, self.get_input_name())
 
     def _verify(self, prog: ModuleOp, when: str) -> None:
         if self.args.disable_verify:
@@ -157,6 +167,10 @@ class RlxOpt(xDSLOptMain):
         )
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
+        if self.args.compare_targets:
+            from rlx_dialect.pipelines.compare import compare_targets
+
+            return compare_targets(prog, self.ctx, partial(situation_for, self.args)) + "\n"
         if self.args.output_file is not None and self.get_input_name() != STDIN:
             from rlx_dialect.pipelines.side_file import follow_weights
 
@@ -176,8 +190,15 @@ class RlxOpt(xDSLOptMain):
         """Do what the arguments say; raises OptError."""
         if self.args.list_pipelines:
             print(_list_pipelines())
+        elif self.args.list_fusions:
+            from rlx_dialect.pipelines.compare import fusions_table
+
+            print(fusions_table())
+        elif self.args.print_options:
+            assert self.request.situation is not None
+            print(options_table(self.request.situation))
         elif self.args.print_pipeline:
-            print(self.pipeline_text)
+            print(self.request.text)
         else:
             self._run()
 
@@ -209,23 +230,16 @@ class _KeptOutput(StringIO):
         super().close()
 
 
-def _named(name: str) -> str:
-    """The text of a named pipeline under the process environment."""
-    from rlx_dialect.pipelines.environment import Environment
-    from rlx_dialect.pipelines.named import named_pipeline, pipeline_target
-    from rlx_dialect.pipelines.options import FusionOptions
-
-    try:
-        return named_pipeline(name, FusionOptions.resolve(pipeline_target(name), Environment.current()))
-    except ValueError as error:
-        raise OptError(f"error: {error}") from error
-
-
 def _list_pipelines() -> str:
-    from rlx_dialect.pipelines.named import PIPELINE_NAMES
+    """Every named pipeline under the process environment."""
+    from rlx_dialect.pipelines.environment import Environment
+    from rlx_dialect.pipelines.named import PIPELINE_NAMES, named_pipeline, pipeline_target
+    from rlx_dialect.pipelines.options import FusionOptions
     from rlx_dialect.pipelines.tables import table
 
-    return table([["pipeline", "passes"], *([name, _named(name)] for name in PIPELINE_NAMES)])
+    environment = Environment.current()
+    texts = [named_pipeline(n, FusionOptions.resolve(pipeline_target(n), environment)) for n in PIPELINE_NAMES]
+    return table([["pipeline", "passes"], *map(list, zip(PIPELINE_NAMES, texts, strict=True))])
 
 
 def main(args: Sequence[str] | None = None) -> None:

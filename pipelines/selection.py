@@ -78,7 +78,7 @@ NO_WEIGHT_CONCAT = On("no_weight_concat_fusion")
 ROWS: tuple[Row, ...] = (
     Row("rlx-lower-control-flow", runs_when_skipping=True, is_fusion=False),
     Row("rlx-lower-dot-general", runs_when_skipping=True, is_fusion=False),
-    Row("rlx-canonicalize-ops", is_fusion=False),
+    Row("rlx-canonicalize-ops"),
     Row(
         "rlx-fuse-matmul-bias-act",
         (Claimed("fused_matmul_bias_act"), Not(On("disable_matmul_bias_fusion"))),

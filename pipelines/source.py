@@ -47,7 +47,12 @@ class LocatingParser(ExactParser):
 def parse_located(
     ctx: Context, text: str, name: str, *, line_offset: int = 0, implicit_module: bool = True
 ) -> ModuleOp:
-    """Parse a module whose operations know their places in ``name``; raises ParseError or OptError."""
+    """Parse a module whose operations know their places in ``name``; raises ParseError or OptError.
+
+    A text of nothing but space and comments is an empty module, as for ``mlir-opt``.
+    """
+    if implicit_module and not re.sub(r"//.*", "", text).strip():
+        return ModuleOp([])
     return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
 
 

@@ -7,7 +7,8 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 
-from rlx_dialect.runtime.spirv import assembly, metal_source, serialize
+from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
+from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.xdsl_compat import Context, Target
 
 
@@ -18,7 +19,7 @@ class MslTarget(Target):
     name = "rlx-msl"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(metal_source(serialize(module)))
+        output.write(metal_source(_kernels(module)))
 
 
 @dataclass(frozen=True)
@@ -28,4 +29,11 @@ class SpirvTarget(Target):
     name = "rlx-spirv"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(assembly(serialize(module)))
+        output.write(assembly(_kernels(module)))
+
+
+def _kernels(module: ModuleOp) -> list[SpirvKernel]:
+    """The kernels of a module that has any; raises ToolError where it has none, because it was not lowered."""
+    if not (found := serialize(module)):
+        raise ToolError("the module has no GPU kernels: lower it first, as --pipeline=metal does")
+    return found
