@@ -312,5 +312,5 @@ def test_mutants(lines: tuple[str, ...]):
     assert counts["original"] == 1
     for name, count in counts.items():
         if "returned" in name or "second use" in name:
-            assert count == ("fused_matmul_bias_act#" in name and "#0" not in name or name.endswith("matmul#5.0"))
+            assert count == (("fused_matmul_bias_act#" in name and "#0" not in name) or name.endswith("matmul#5.0"))
     assert len(counts) > 100
