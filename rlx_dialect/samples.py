@@ -36,10 +36,12 @@ def random_value(type: Attribute, rng: np.random.Generator, *, edges: Sequence[f
     return round_to(value, element)
 
 
-def random_values(module: ModuleOp, seed: int = 0, *, edges: bool = False, dynamic: int = 3) -> dict[str, Array]:
-    """:func:`random_value` for each argument of the main function, by name."""
+def random_values(
+    module: ModuleOp, seed: int = 0, *, edges: bool | Sequence[float] = False, dynamic: int = 3
+) -> dict[str, Array]:
+    """:func:`random_value` for each argument of the main function, by name; ``edges`` may just be True."""
     rng = np.random.default_rng(seed)
-    chosen = EDGES if edges else ()
+    chosen = (EDGES if edges else ()) if isinstance(edges, bool) else edges
     return {
         argument.name: random_value(argument.value.type, rng, edges=chosen, dynamic=dynamic)
         for argument in arguments(main_function(module))

@@ -88,6 +88,7 @@ __all__ = [
     "restore_operand",
     "rlx_context",
     "set_result_type",
+    "set_type",
     "xDSLOptMain",
 ]
 
@@ -96,9 +97,14 @@ T = TypeVar("T")
 _BLANK = re.compile(r"(\s|//[^\n]*)*")
 
 
+def set_type(value: SSAValue, type: Attribute) -> None:
+    """Give a value another type, which its users read from then on."""
+    value._type = type  # pyright: ignore[reportPrivateUsage]
+
+
 def set_result_type(result: OpResult, type: Attribute) -> None:
     """Give a result that has no uses yet its inferred type."""
-    result._type = type  # pyright: ignore[reportPrivateUsage]
+    set_type(result, type)
 
 
 def restore_operand(op: Operation, index: int, value: SSAValue) -> None:
