@@ -133,10 +133,10 @@ class RecordingRewriter(PatternRewriter):
         then = {old: value for old, value in self._replaced if old.owner in erased}
         replaced = [(old, _end_of(value, then)) for old, value in self._replaced if old.owner not in new]
         root = self._root
-        if root is not None and (self._root_modified or (root.op in erased and root.op.regions)):
+        if root is not None and (self._root_modified or (root.op in erased and root.inner)):
             before = root.operation()
             instead = dict(zip(root.results, before.results, strict=True))
-            removed = [before, *(op for op in removed if op is not root.op)]
+            removed = [before, *(op for op in removed if op is not root.op and op not in root.inner)]
             for op in removed:
                 for index, operand in enumerate(op.operands):
                     if operand in instead:
@@ -182,6 +182,7 @@ class _Snapshot:
     def __init__(self, op: Operation):
         self.op = op
         self.results = tuple(op.results)
+        self.inner = set(op.walk()) - {op} if op.regions else set[Operation]()
         self._clone = _without_uses(op.clone()) if op.regions else None
         self._state: dict[str, Any] = {
             "operands": tuple(op.operands),
