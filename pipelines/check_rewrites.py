@@ -28,6 +28,8 @@ from rlx_dialect.samples import random_value
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import is_side_effect_free, print_module
 
+SAMPLE_ELEMENTS, MOST_SAMPLES = 256, 64
+"""So many elements of the largest argument are tried at least, in at most so many samples."""
 SHOWN_ELEMENTS = 16
 """An argument of more elements is shown as its type only."""
 
@@ -220,7 +222,7 @@ class _Side:
         if op.regions:
             inner = [nested for nested in op.walk() if nested is not op]
             own = {value for nested in inner for value in nested.results}
-            own |= {argument for region in op.regions for block in region.walk_blocks() for argument in block.args}
+            own |= {argument for block in op.walk_blocks() for argument in block.args}
             operands = [value for nested in (op, *inner) for value in nested.operands if value not in own]
         else:
             operands = list(op.operands)
@@ -247,9 +249,14 @@ class _Side:
 def _samples(module: ModuleOp, numerics: Numerics) -> Iterator[list[Array]]:
     """Values for the arguments: ordinary ones, edges, and, where extents are unknown, some of these being 1."""
     types = [argument.type for argument in main_function(module).body.block.args]
-    for seed, edges in ((0, ()), (1, edges_for(numerics))):
-        rng = np.random.default_rng(seed)
-        yield [random_value(type, rng, edges=edges) for type in types]
+    edges = edges_for(numerics)
+    rng = np.random.default_rng(0)
+    yield [random_value(type, rng) for type in types]
+    yield [random_value(type, rng, edges=edges) for type in types]
+    # Where edges meet edges; of small values more, until most pairs have met.
+    values = [random_value(type, rng, edges=edges, share=1.0) for type in types]
+    yield values
+    for _ in range(min(MOST_SAMPLES, SAMPLE_ELEMENTS // max([1, *(value.size for value in values)]))):
+        yield [random_value(type, rng, edges=edges, share=1.0) for type in types]
     if any(isinstance(type, TensorType) and DYNAMIC in type.get_shape() for type in types):
-        rng = np.random.default_rng(2)
         yield [random_value(type, rng, dynamic=1 if rng.random() < 0.5 else 3) for type in types]

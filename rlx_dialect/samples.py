@@ -16,10 +16,12 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e30, 88.0, -104.0, np.inf, -np.inf, np.n
 """Values that numerics go wrong on."""
 
 
-def random_value(type: Attribute, rng: np.random.Generator, *, edges: Sequence[float] = (), dynamic: int = 3) -> Array:
+def random_value(
+    type: Attribute, rng: np.random.Generator, *, edges: Sequence[float] = (), share: float = 0.3, dynamic: int = 3
+) -> Array:
     """A value of a tensor or scalar type: floats are normally distributed, integers are from 0 to 4.
 
-    Dynamic extents become ``dynamic``. About three in ten floats are one of ``edges``, if there are any. Raises
+    Dynamic extents become ``dynamic``. About this ``share`` of floats are one of ``edges``, if there are any. Raises
     TypeError for an element type that NumPy does not have.
     """
     element, shape = type, ()
@@ -30,7 +32,7 @@ def random_value(type: Attribute, rng: np.random.Generator, *, edges: Sequence[f
     elif is_float(element):
         value = rng.standard_normal(shape)
         if edges:
-            value = np.where(rng.random(shape) < 0.3, rng.choice(edges, shape), value)
+            value = np.where(rng.random(shape) < share, rng.choice(edges, shape), value)
     else:
         value = rng.integers(0, 5, shape)
     return round_to(value, element)
