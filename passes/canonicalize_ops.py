@@ -34,6 +34,7 @@ from rlx_dialect.ops.normalization import LayerNormOp, RmsNormOp
 from rlx_dialect.ops.reduction import SoftmaxOp
 from rlx_dialect.passes import canonical
 from rlx_dialect.passes.canonical._duplicates import merge_duplicates
+from rlx_dialect.passes.canonical._spelling import Spelling, Spellings
 from rlx_dialect.passes.dce import erase_dead
 from rlx_dialect.passes.matching.driver import apply_patterns
 from rlx_dialect.passes.matching.fusion import FusionPattern, Miss, Numerics, PatternFusionPass
@@ -56,6 +57,11 @@ class CanonicalizeOps(PatternFusionPass):
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         return [pattern for module in canonical_modules() for pattern in import_module(module).patterns()]
+
+    def _prepared(self) -> Sequence[FusionPattern[Any, Any]]:
+        prepared = super()._prepared()
+        spellings = [pattern for pattern in prepared if isinstance(pattern, Spelling)]
+        return [Spellings(spellings), *(pattern for pattern in prepared if not isinstance(pattern, Spelling))]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._canonicalize(op, self._prepared())

@@ -274,7 +274,10 @@ class ActivationOfActivation(RewritePattern):
 
 
 class BinaryWithConstant(RewritePattern):
-    """x·1, x/1, x¹, x + nothing and x - nothing are x; x·(-1) is -x; 1/x is the reciprocal; x - c is x + (-c)."""
+    """x·1, x/1, x¹, x + nothing and x - nothing are x; x·(-1) is -x; 1/x is the reciprocal; x - c is x + (-c).
+
+    A constant beside max or min is on the right.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BinaryOp, rewriter: PatternRewriter) -> None:
@@ -292,6 +295,10 @@ class BinaryWithConstant(RewritePattern):
                 if (activation := _as_activation(kind, number, second, is_float(element_of(other)))) is not None:
                     _replace(rewriter, op, ActivationOp(activation, other, result_type=op.result.type))
                     return
+            if number and other is rhs and kind in (BinaryKind.MAX, BinaryKind.MIN) and scalar_value(other) is None:
+                # With a zero, the order tells which of the two zeros comes out.
+                _replace(rewriter, op, BinaryOp(kind, rhs, lhs, result_type=op.result.type))
+                return
         if kind is BinaryKind.SUB and is_float(element_of(rhs)) and (array := constant_value(rhs)) is not None:
             negated = rewriter.insert(ConstantOp.of(-array, rhs.type))
             _replace(rewriter, op, BinaryOp(BinaryKind.ADD, lhs, negated, result_type=op.result.type))
