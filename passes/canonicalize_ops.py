@@ -29,9 +29,11 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.canonicalization import CLEANUPS
+from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, ClampOp
 from rlx_dialect.ops.normalization import LayerNormOp, RmsNormOp
 from rlx_dialect.ops.reduction import SoftmaxOp
+from rlx_dialect.ops.shape import TransposeOp
 from rlx_dialect.passes import canonical
 from rlx_dialect.passes.canonical._duplicates import merge_duplicates
 from rlx_dialect.passes.canonical._spelling import Spelling, Spellings
@@ -51,7 +53,7 @@ def canonical_modules() -> tuple[str, ...]:
 @dataclass(frozen=True)
 class CanonicalizeOps(PatternFusionPass):
     name = "rlx-canonicalize-ops"
-    produces: ClassVar = (ActivationOp, BinaryOp, ClampOp, LayerNormOp, RmsNormOp, SoftmaxOp)
+    produces: ClassVar = (ActivationOp, BinaryOp, ClampOp, LayerNormOp, MatMulOp, RmsNormOp, SoftmaxOp, TransposeOp)
     numerics: ClassVar = Numerics.NAN_POLICY
     """The loosest of all patterns."""
 
