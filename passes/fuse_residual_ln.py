@@ -14,8 +14,8 @@ If the sum is used again, as in a pre-norm decoder, or returned, it is the secon
     %1, %0 = rlx.fused_residual_ln %x, %residual, %gamma, %beta {eps = 1.0e-5} : … -> (…, tensor<2x3x8xf32>)
 
 The fused operation stands where the norm stood, or, if the sum is used between the two, before the first such
-use. Both summands must have the very shape of the sum. Numerics: ``wider``, because the norm sees the sum of f16
-or bf16 before it is rounded.
+use. Both summands must have the very shape of the sum, extents that are only known at run time included. Numerics:
+``wider``, because the norm sees the sum of f16 or bf16 before it is rounded.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from xdsl.ir import Operation
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.normalization import AffineNormOp, FusedResidualLnOp, FusedResidualOp
+from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.values import defining, insertion_anchor, not_one_shape
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
@@ -49,6 +50,7 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
     def __init__(self, fused: type[FusedResidualOp]):
         self.fused = fused
         self.root = fused.NORM
+        self.extents: Known = {}
 
     def check(self, op: AffineNormOp, /) -> ResidualNormMatch | Miss | None:
         add = defining(op.x, BinaryOp)
@@ -57,7 +59,7 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
         if add.parent is not op.parent:
             detail = f"the sum is computed in another block than {op.name}"
             return Miss(Reason.OTHER_BLOCK, op, detail, "move both into one block")
-        if (miss := not_one_shape([add.lhs, add.rhs, add.result, op.result], op)) is not None:
+        if (miss := not_one_shape([add.lhs, add.rhs, add.result, op.result], op, self.extents)) is not None:
             return miss
         if add.result in op.operands[1:]:
             detail = "the sum is also the norm's gamma or beta"

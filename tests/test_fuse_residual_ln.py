@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from helpers import assert_same_meaning, decomposed, graph, parse
 from mutants import check_mutants
@@ -212,6 +214,69 @@ def test_unknown_extents_may_broadcast():
     )
     assert FUSED not in names(fuse(module))
     assert reasons(module) == [Reason.DYNAMIC_EXTENT]
+
+
+D = "tensor<?x?x8xf32>"
+
+
+def dynamic_block(*between: str) -> ModuleOp:
+    """x + f(x) and its norm, for an x of unknown batch and length."""
+    return graph(
+        "\n".join(
+            [
+                *between,
+                f"%s = rlx.binary add %x, %f : ({D}, {D}) -> {D}",
+                f"%n = rlx.layer_norm %s, %g, %b {{eps = 1.0e-3}} : ({D}, {V}, {V}) -> {D}",
+            ]
+        ),
+        f"%x: {D}, %w: tensor<8x8xf32>, %g: {V}, %b: {V}, %m: tensor<?x?xi1>",
+        D,
+        "%n",
+    )
+
+
+FEED_FORWARD = (
+    f"%h = rlx.matmul %x, %w : ({D}, tensor<8x8xf32>) -> {D}",
+    f"%a = rlx.activation gelu %h : {D}",
+    f"%f = rlx.matmul %a, %w : ({D}, tensor<8x8xf32>) -> {D}",
+)
+ATTENTION = (
+    f"%f = rlx.attention custom %x, %x, %x, %m {{num_heads = 2, head_dim = 4, layout = bsd}} : "
+    f"({D}, {D}, {D}, tensor<?x?xi1>) -> {D}",
+)
+
+
+@pytest.mark.parametrize("between", [FEED_FORWARD, ATTENTION], ids=["feed-forward", "attention"])
+def test_unknown_extents_of_one_value_are_equal(between: tuple[str, ...]):
+    module = dynamic_block(*between)
+    assert FUSED in names(fuse(module))
+    assert reasons(module) == []
+    if between is FEED_FORWARD:
+        counts = check_mutants(module, FuseResidualLn(), fused=FUSED, **EXACT)
+        assert counts["original"] == counts["extent 0 of argument 0 set to 1"] == 1
+        assert counts["transpose there and back on operand 1 of binary#3"] == 1
+        assert counts["transpose on operand 0 of binary#3"] == 0
+
+
+def test_one_pass_over_many_dynamic_sums_is_linear():
+    """What is known of extents above one sum is kept for the next."""
+
+    def seconds(blocks: int) -> float:
+        lines: list[str] = []
+        for i in range(blocks):
+            lines += [
+                line.replace("%x", f"%n{i}").replace("%h", f"%h{i}").replace("%a", f"%a{i}") for line in FEED_FORWARD
+            ]
+            lines[-1] = lines[-1].replace("%f", f"%f{i}")
+            lines.append(f"%s{i} = rlx.binary add %n{i}, %f{i} : ({D}, {D}) -> {D}")
+            lines.append(f"%n{i + 1} = rlx.layer_norm %s{i}, %g, %g {{eps = 1.0e-3}} : ({D}, {V}, {V}) -> {D}")
+        module = graph("\n".join(lines), f"%n0: {D}, %w: tensor<8x8xf32>, %g: {V}", D, f"%n{blocks}")
+        start = time.process_time()
+        FuseResidualLn().apply(Context(), module)
+        assert names(module).count(FUSED) == blocks
+        return time.process_time() - start
+
+    assert seconds(240) < 16 * seconds(30)
 
 
 def test_gamma_is_defined_after_an_early_use_of_the_sum():

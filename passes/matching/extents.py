@@ -1,93 +1,187 @@
-"""Whether two extents that are only known at run time are provably one.
+"""Extents that are provably equal though they are only known at run time.
 
-An extent is followed back through the operations that keep it. Two that come from the same place are equal; others
-may be or may not be.
+:func:`extents` gives an extent a symbol; equal symbols are equal extents at every call. An unknown extent of an
+argument is a symbol of its own, and so is every one that an operation makes in a way that is not understood. In
+between, a result's extent is a product of such symbols and a number: an element-wise operation keeps them, a reshape to
+[-1, 8] multiplies them, a transpose moves them.
+
+No rule is written down here. An operation's own shape rule is asked with a large prime in place of each symbol, and the
+answer tells by its prime factors what it was made of. Another set of primes has to agree, and so have ones, because an
+extent of 1 may be broadcast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import count
+from math import isqrt
+from typing import NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, SSAValue
+from xdsl.traits import IsolatedFromAbove
 
-from rlx_dialect.base import rank_of, shape_of
-from rlx_dialect.ops.attention import RopeOp
-from rlx_dialect.ops.contraction import FusedMatMulBiasActOp, MatMulOp
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp
-from rlx_dialect.ops.shape import ExpandOp, NarrowOp, ReshapeOp, TransposeOp
-from rlx_dialect.shapes import DYNAMIC, product
+from rlx_dialect.base import RlxOp, shape_of
+from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, is_static, product
+from rlx_dialect.xdsl_compat import VerifyException, set_type
 
-Place = tuple[SSAValue, int]
-"""A value, and one of its axes counted from the front."""
+Atom = tuple[SSAValue, int]
+"""An extent that is only itself: a value and its axis."""
 
-
-def same_extent(a: Place, b: Place) -> bool:
-    """Whether both axes provably have one extent: equal static ones, or unknown ones of one origin."""
-    x, y = (shape_of(value)[axis] for value, axis in (a, b))
-    return x == y and (x != DYNAMIC or origin(*a) == origin(*b))
-
-
-def origin(value: SSAValue, axis: int) -> Place:
-    """The earliest value and axis from which the unknown extent of ``axis`` provably comes.
-
-    Only operations that have one unknown extent to take it from are followed, so the walk does not branch.
-    """
-    while (step := _STEPS.get(type(value.owner))) is not None and (before := step(value.owner, axis)) is not None:
-        value, axis = before
-    return value, axis
+FIRST_PRIME = 1_000_003
+"""Larger than any extent that a shape rule adds or divides by."""
 
 
-def _same_axis(op: Operation, axis: int) -> Place | None:
-    return op.operands[0], axis
+class Extent(NamedTuple):
+    """A number of times a product of unknown extents; of no unknown ones when the extent is known."""
+
+    coefficient: int
+    atoms: tuple[tuple[Atom, int], ...] = ()
+    """With their powers, in one order for all."""
 
 
-def _transposed(op: Operation, axis: int) -> Place | None:
-    assert isinstance(op, TransposeOp)
-    return op.input, op.perm.get_values()[axis]
+Known = dict[SSAValue, tuple[Extent, ...]]
+"""The answers so far; they stay right while values are only replaced by equal ones."""
 
 
-def _reshaped(op: Operation, axis: int) -> Place | None:
-    """The single unknown extent stays the same where the others have one product before and after."""
-    assert isinstance(op, ReshapeOp)
-    before, after = shape_of(op.input), shape_of(op.result)
-    known = [product(extent for extent in shape if extent != DYNAMIC) for shape in (before, after)]
-    if before.count(DYNAMIC) != 1 or after.count(DYNAMIC) != 1 or known[0] != known[1] or not known[0]:
+def extents(value: SSAValue, known: Known | None = None) -> tuple[Extent, ...]:
+    """The extents of a tensor. ``known`` keeps answers, which makes many questions about a graph linear in its size."""
+    known = {} if known is None else known
+    path = [value]
+    while path:
+        missing = _resolve(path[-1], known)
+        if missing is None:
+            path.pop()
+        else:
+            path.append(missing)
+    return known[value]
+
+
+def _resolve(value: SSAValue, known: Known) -> SSAValue | None:
+    """Answer for ``value``, or say which operand's answer has to come first."""
+    if value in known:
         return None
-    return op.input, before.index(DYNAMIC)
+    op = value.owner
+    if is_static(shape_of(value)) or not isinstance(op, RlxOp) or not _can_be_copied(op):
+        known[value] = _as_typed(value)
+        return None
+    for operand in op.operands:
+        if operand not in known:
+            return operand
+    known.update(zip(op.results, _of_results(op, known), strict=True))
+    return None
 
 
-def _narrowed(op: Operation, axis: int) -> Place | None:
-    assert isinstance(op, NarrowOp)
-    return None if axis == op.axis_index else (op.input, axis)
+def _can_be_copied(op: RlxOp) -> bool:
+    """Whether a copy is no further user of values of the graph, which patterns count."""
+    return not op.regions or op.has_trait(IsolatedFromAbove)
 
 
-def _expanded(op: Operation, axis: int) -> Place | None:
-    assert isinstance(op, ExpandOp)
-    return (op.input, axis + rank_of(op.input) - rank_of(op.result)) if op.target.get_values()[axis] == -1 else None
+def _as_typed(value: SSAValue) -> tuple[Extent, ...]:
+    """What the type alone says; an unknown extent is only itself."""
+    return tuple(
+        Extent(1, (((value, axis), 1),)) if extent == DYNAMIC else Extent(extent)
+        for axis, extent in enumerate(shape_of(value))
+    )
 
 
-def _multiplied(op: Operation, axis: int) -> Place | None:
-    lhs, rhs = op.operands[:2]
-    return (lhs, axis) if rank_of(rhs) == 2 and axis < rank_of(lhs) - 1 else None
+def _of_results(op: RlxOp, known: Known) -> list[tuple[Extent, ...]]:
+    operands = [known[operand] for operand in op.operands]
+    unknown = [any(extent.atoms for extent in operand) for operand in operands]
+    results = [list(_as_typed(result)) for result in op.results]
+    if not any(unknown):
+        return [tuple(result) for result in results]
+    asked = _Question(op, operands)
+    # All at once; where extents have to be equal that may differ, the operands one by one.
+    for chosen in (unknown, *([i == index for i in range(len(unknown))] for index, u in enumerate(unknown) if u)):
+        answers = asked.answers(chosen)
+        if answers is None:
+            continue
+        for result, answer in zip(results, answers, strict=True):
+            for axis, found in enumerate(answer):
+                if found is not None and _is_itself(result[axis], op):
+                    result[axis] = found
+        if chosen is unknown:
+            break
+    return [tuple(result) for result in results]
 
 
-def _combined(op: Operation, axis: int) -> Place | None:
-    """The operand that alone has an extent there."""
-    rank = rank_of(op.results[0])
-    places = [(operand, axis - rank + rank_of(operand)) for operand in op.operands]
-    having = [place for place in places if place[1] >= 0 and shape_of(place[0])[place[1]] != 1]
-    return having[0] if len(having) == 1 else None
+def _is_itself(extent: Extent, op: RlxOp) -> bool:
+    return len(extent.atoms) == 1 and extent.atoms[0][0][0].owner is op
 
 
-_STEPS: dict[type[object], Callable[[Operation, int], Place | None]] = {
-    ActivationOp: _same_axis,
-    CastOp: _same_axis,
-    RopeOp: _same_axis,
-    TransposeOp: _transposed,
-    ReshapeOp: _reshaped,
-    NarrowOp: _narrowed,
-    ExpandOp: _expanded,
-    MatMulOp: _multiplied,
-    FusedMatMulBiasActOp: _multiplied,
-    BinaryOp: _combined,
-}
+class _Question:
+    """A copy of an operation, whose shape rule is asked with different operand types."""
+
+    def __init__(self, op: RlxOp, operands: Sequence[tuple[Extent, ...]]):
+        self.operands = operands
+        atoms = list(dict.fromkeys(atom for operand in operands for e in operand for atom, _ in e.atoms))
+        self.primes = tuple({atom: _prime(i + offset) for i, atom in enumerate(atoms)} for offset in (0, len(atoms)))
+        self.block = Block(arg_types=[operand.type for operand in op.operands])
+        self.copy = op.clone(dict(zip(op.operands, self.block.args, strict=True)))
+        self.copy.operands = self.block.args
+
+    def answers(self, chosen: Sequence[bool]) -> list[list[Extent | None]] | None:
+        """What each extent of each result is, as far as that is understood; None if the rule refuses.
+
+        Only the unknown extents of ``chosen`` operands get numbers, those of others stay unknown.
+        """
+        first, second = self.primes
+        shapes, others = self._shapes(first, chosen), self._shapes(second, chosen)
+        if shapes is None or others is None:
+            return None
+        answers: list[list[Extent | None]] = []
+        for index, shape in enumerate(shapes):
+            answers.append([])
+            for axis, number in enumerate(shape):
+                extent = None if number == DYNAMIC else _factorised(number, first)
+                if extent is not None and (
+                    others[index][axis] != _value(extent, second)
+                    or not self._holds_for_ones(extent, index, axis, chosen)
+                ):
+                    extent = None
+                answers[-1].append(extent)
+        return answers
+
+    def _holds_for_ones(self, extent: Extent, result: int, axis: int, chosen: Sequence[bool]) -> bool:
+        """Whether the extent is that product, too, when all in it are 1, which is what may be broadcast."""
+        if not extent.atoms:
+            return True
+        values = dict(self.primes[0]) | {atom: 1 for atom, _ in extent.atoms}
+        shapes = self._shapes(values, chosen)
+        return shapes is not None and shapes[result][axis] == extent.coefficient
+
+    def _shapes(self, values: Mapping[Atom, int], chosen: Sequence[bool]) -> list[Shape] | None:
+        for argument, operand, numbered in zip(self.block.args, self.operands, chosen, strict=True):
+            if isinstance(argument.type, TensorType):
+                shape = [_value(e, values) if numbered or not e.atoms else DYNAMIC for e in operand]
+                set_type(argument, TensorType(argument.type.element_type, shape))
+        try:
+            types = self.copy.infer_types()
+        except (ShapeError, VerifyException):
+            return None
+        return [type.get_shape() if isinstance(type, TensorType) else () for type in types]
+
+
+def _value(extent: Extent, values: Mapping[Atom, int]) -> int:
+    return extent.coefficient * product(values[atom] ** power for atom, power in extent.atoms)
+
+
+def _factorised(extent: int, primes: Mapping[Atom, int]) -> Extent:
+    atoms: list[tuple[Atom, int]] = []
+    for atom, prime in primes.items():
+        power = 0
+        while extent and extent % prime == 0:
+            extent //= prime
+            power += 1
+        if power:
+            atoms.append((atom, power))
+    return Extent(extent, tuple(sorted(atoms, key=lambda a: (id(a[0][0]), a[0][1]))))
+
+
+@cache
+def _prime(index: int) -> int:
+    """The primes from FIRST_PRIME on."""
+    start = FIRST_PRIME if index == 0 else _prime(index - 1) + 2
+    return next(n for n in count(start, 2) if all(n % d for d in range(3, isqrt(n) + 1, 2)))

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.base import shape_of
 from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.passes.matching.extents import Known, extents
 from rlx_dialect.passes.matching.fusion import Miss, Reason
 from rlx_dialect.shapes import is_static, show
 
@@ -72,13 +73,18 @@ def other_operand(op: BinaryOp, value: SSAValue) -> SSAValue:
     return op.rhs if op.lhs is value else op.lhs
 
 
-def not_one_shape(values: Sequence[SSAValue], site: Operation) -> Miss | None:
-    """None if the values provably have one shape, extents that are unknown proving nothing; else why they may not."""
+def not_one_shape(values: Sequence[SSAValue], site: Operation, known: Known | None = None) -> Miss | None:
+    """None if the values provably have one shape, else why they may not.
+
+    Unknown extents are equal only where they are one value's (see :mod:`.extents`; ``known`` is for it). A pattern that
+    asks at many operations keeps one ``known``, because the time is else linear in what is above each.
+    """
     shapes = [shape_of(value) for value in values]
     listed = " and ".join(dict.fromkeys(map(show, shapes)))
     if any(shape != shapes[0] for shape in shapes):
         return Miss(Reason.SHAPES_DIFFER, site, f"the shapes {listed} differ", "expand the smaller one first")
-    if not is_static(shapes[0]):
+    known = {} if known is None else known
+    if not is_static(shapes[0]) and len({extents(value, known) for value in values}) > 1:
         detail = f"of several values of shape {listed}, one may broadcast another at run time"
         return Miss(Reason.DYNAMIC_EXTENT, site, detail, "give the inputs static shapes")
     return None
