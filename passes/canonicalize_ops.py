@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.canonicalization import CLEANUPS
 from rlx_dialect.ops.contraction import MatMulOp
+from rlx_dialect.ops.attention import AttentionOp, RopeOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, ClampOp
 from rlx_dialect.ops.normalization import LayerNormOp, RmsNormOp
 from rlx_dialect.ops.reduction import SoftmaxOp
