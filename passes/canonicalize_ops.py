@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.canonicalization import CLEANUPS
-from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.attention import AttentionOp, RopeOp
+from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, ClampOp
 from rlx_dialect.ops.normalization import LayerNormOp, RmsNormOp
 from rlx_dialect.ops.reduction import SoftmaxOp
@@ -54,7 +54,18 @@ def canonical_modules() -> tuple[str, ...]:
 @dataclass(frozen=True)
 class CanonicalizeOps(PatternFusionPass):
     name = "rlx-canonicalize-ops"
-    produces: ClassVar = (ActivationOp, BinaryOp, ClampOp, LayerNormOp, MatMulOp, RmsNormOp, SoftmaxOp, TransposeOp)
+    produces: ClassVar = (
+        ActivationOp,
+        AttentionOp,
+        BinaryOp,
+        ClampOp,
+        LayerNormOp,
+        MatMulOp,
+        RmsNormOp,
+        RopeOp,
+        SoftmaxOp,
+        TransposeOp,
+    )
     numerics: ClassVar = Numerics.NAN_POLICY
     """The loosest of all patterns."""
 

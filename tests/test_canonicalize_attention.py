@@ -21,6 +21,7 @@ from attention_spellings import (
     grouped,
     primitives,
     spelled,
+    swap,
     triangle,
 )
 from fusion_harness import check_declines, check_fusion
