@@ -8,6 +8,7 @@ function of a module with arrays by name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -28,7 +29,13 @@ def _run(op: Operation, args: Sequence[object]) -> Sequence[object]:
 
 def rlx_functions() -> InterpreterFunctions:
     """Implementations of every RLX operation, to register with any xDSL interpreter."""
-    return interpreter_functions("RlxFunctions", {op: _run for op in RLX.operations if issubclass(op, RlxOp)})
+    return _functions_of(tuple(op for op in RLX.operations if issubclass(op, RlxOp)))
+
+
+@cache
+def _functions_of(operations: tuple[type[RlxOp], ...]) -> InterpreterFunctions:
+    # xDSL makes a class of it, which takes longer than running most functions.
+    return interpreter_functions("RlxFunctions", dict.fromkeys(operations, _run))
 
 
 def reference_interpreter(module: ModuleOp) -> Interpreter:
