@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
-from rlx_dialect.base import RlxOp
+from rlx_dialect.base import RlxOp, element_of
 from rlx_dialect.canonicalization import scalar_value
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, ClampOp
+from rlx_dialect.dtypes import is_float
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, ClampOp, activation_takes
 from rlx_dialect.passes.canonical._match import (
     Either,
     Number,
@@ -68,19 +69,23 @@ class ToActivation(Spelling):
         super().__init__(x, formulas, numerics)
         self.kind = kind
 
+    def accept(self, found: Found, /) -> Miss | None:
+        return None if activation_takes(self.kind, element_of(found[x])) else _not_real(found)
+
     def build(self, found: Found, rewriter: PatternRewriter, /) -> RlxOp:
         return ActivationOp(self.kind, found[x], result_type=found.root.results[0].type)
+
+
+def _not_real(found: Found) -> Miss:
+    detail = f"the values are of {element_of(found[x])}"
+    return Miss(Reason.ELEMENT_TYPE, found.root, detail, "nothing to do: the formula is one of real numbers")
 
 
 class ToClamp(Spelling):
     """Bounds one after the other → one ``rlx.clamp``, or ``relu`` where the bounds are 0 and infinity."""
 
     def accept(self, found: Found, /) -> Miss | None:
-        low, high = _bounds(found)
-        if low <= high:
-            return None
-        detail = f"the lower bound {low} is above the upper one, {high}"
-        return Miss(Reason.OTHER_CONSTANT, found.root, detail, "the result is one number; fold it")
+        return None if is_float(element_of(found[x])) else _not_real(found)
 
     def build(self, found: Found, rewriter: PatternRewriter, /) -> RlxOp:
         low, high = _bounds(found)
@@ -90,11 +95,10 @@ class ToClamp(Spelling):
 
 
 def _bounds(found: Found) -> tuple[float, float]:
+    """Of all of them together. Bounds that cross leave one number, which the outer one decides."""
     low, high = -math.inf, math.inf
     for op in reversed(found.bindings.ops):
         below, above = _bounds_of(op)
-        if below > above or (low > high):
-            return math.inf, -math.inf
         low, high = (min(max(bound, below), above) for bound in (low, high))
     return low, high
 
@@ -122,8 +126,13 @@ def _polynomial(factor: float) -> Term:
 _PHI = 1 + erf(scaled(x, math.sqrt(0.5)))
 _SLOPE = math.sqrt(2 / math.pi)
 _TO_SIX = clamp(x + 3, 0, 6)
-_POSITIVE = [compare(CompareKind.GT, x, 0), compare(CompareKind.GE, x, 0), compare(CompareKind.LT, 0, x)]
-_NEGATIVE = [compare(CompareKind.LT, x, 0), compare(CompareKind.LE, x, 0), compare(CompareKind.GT, 0, x)]
+# Where x is compared the other way round, NaN becomes 0, which relu keeps.
+_NEGATIVE = [
+    compare(CompareKind.LT, x, 0),
+    compare(CompareKind.LE, x, 0),
+    compare(CompareKind.GT, 0, x),
+    compare(CompareKind.GE, 0, x),
+]
 
 
 def patterns() -> Sequence[Spelling]:
@@ -137,7 +146,6 @@ def patterns() -> Sequence[Spelling]:
             kind.RELU,
             NAN_POLICY,
             maximum(0, x),
-            *(where(positive, x, 0) for positive in _POSITIVE),
             *(where(negative, 0, x) for negative in _NEGATIVE),
         ),
         ToClamp(

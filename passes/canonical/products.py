@@ -16,7 +16,7 @@ A product of flattened rows, with its bias or without, is one of the rows as the
     →
     %2 = rlx.matmul %x, %w : (tensor<2x3x8xf32>, tensor<8x16xf32>) -> tensor<2x3x16xf32>
 
-Numerics: ``exact``, every element is the same sum of products.
+Numerics: ``reassociated``. Every element is a sum of the same products, but engines differ in how they form it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ToMatMul(FusionPattern[DotGeneralOp, ContractionMatch]):
     """dot_general over one axis, whose batch axes come first in both operands → matmul."""
 
     root = DotGeneralOp
-    numerics = Numerics.EXACT
+    numerics = Numerics.REASSOCIATED
 
     def check(self, op: DotGeneralOp, /) -> ContractionMatch | Miss | None:
         lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = op.axes()
@@ -91,7 +91,7 @@ class UnflattenProduct(FusionPattern[ReshapeOp, FlattenedMatch]):
     """reshape to rows → matmul [→ add of a bias] → reshape back; without the reshapes."""
 
     root = ReshapeOp
-    numerics = Numerics.EXACT
+    numerics = Numerics.REASSOCIATED
 
     def check(self, op: ReshapeOp, /) -> FlattenedMatch | Miss | None:
         product, add, bias = _product_and_bias(op)
