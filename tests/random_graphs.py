@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
+from random_sites import SITES
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, f64, i1, i8, i32
 from xdsl.ir import Attribute
 
@@ -50,14 +52,14 @@ PLAIN_ACTIVATIONS = ["tanh", "relu", "sigmoid", "abs", "neg", "gelu", "silu"]
 
 def random_graph(seed: int) -> ModuleOp:
     """The graph of that number: always the same one."""
-    return _Generator(random.Random(seed)).module()
+    return Generator(random.Random(seed)).module()
 
 
 def _size(shape: Shape) -> int:
     return element_count(tuple(3 if d == DYNAMIC else d for d in shape)) or 0
 
 
-class _Generator:
+class Generator:
     def __init__(self, rng: random.Random):
         self.rng = rng
         self.g = GraphBuilder()
@@ -104,6 +106,7 @@ class _Generator:
             (self.integers, 2),
             (self.region, 1),
             (self.image_site, 1),
+            *((partial(site, self), often) for site, often in SITES),
         ]
 
     # Choices.
