@@ -53,6 +53,7 @@ from rlx_dialect.passes.canonical._match import (
     inverse_root,
     is_number,
     reduce,
+    relu,
     root,
     square,
 )
@@ -71,9 +72,9 @@ def _mean(value: Term) -> Term:
     return Either(reduce(ReduceKind.MEAN, value), total / count, total * reciprocal)
 
 
-def _normalized(value: Term) -> Iterable[Term]:
-    """``value`` over its root mean square, perhaps multiplied by gamma on the way."""
-    mean = _mean(square(value))
+def _normalized(value: Term, *spellings: Term) -> Iterable[Term]:
+    """``value`` over its root mean square, of other ``spellings`` too, perhaps multiplied by gamma on the way."""
+    mean = Either(_mean(square(value)), *spellings)
     variance = Either(mean + eps, mean)
     inverse, divisor = inverse_root(variance), root(variance)
     yield value * inverse
@@ -86,8 +87,8 @@ def _normalized(value: Term) -> Iterable[Term]:
 class ToNorm(Spelling):
     """The core of a norm → the norm with gamma 1, or with the gamma that was found, and beta 0."""
 
-    def __init__(self, norm: type[AffineNormOp], value: Term):
-        super().__init__(x, _normalized(value), Numerics.NAN_POLICY)
+    def __init__(self, norm: type[AffineNormOp], value: Term, *variances: Term):
+        super().__init__(x, _normalized(value, *variances), Numerics.NAN_POLICY)
         self.norm = norm
 
     def accept(self, found: Found, /) -> Miss | None:
@@ -286,10 +287,12 @@ def _narrowed(value: SSAValue, narrow: Any) -> ConstantOp:
 
 
 def patterns() -> Sequence[FusionPattern[Any, Any]]:
-    centred = x - _mean(x)
+    mean = _mean(x)
+    # As one pass over x computes it; where rounding makes it negative, some take 0.
+    variance = _mean(square(x)) - square(mean)
     norms = (LayerNormOp, RmsNormOp)
     return [
-        ToNorm(LayerNormOp, centred),
+        ToNorm(LayerNormOp, x - mean, variance, relu(variance)),
         ToNorm(RmsNormOp, x),
         *(TakeGamma(norm) for norm in norms),
         *(TakeBeta(norm) for norm in norms),
