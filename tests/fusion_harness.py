@@ -54,7 +54,8 @@ def check_fusion(
     try:
         assert not checks.unchecked
         counts = {op.name: 0 for op in fusion.produces} | _counts(module, fusion) | dict(fused)
-        assert {op.name: 0 for op in fusion.produces} | _counts(after, fusion) == counts
+        found = {op.name: 0 for op in fusion.produces} | _counts(after, fusion)
+        assert found == counts, f"{found} instead of {counts}"
         again = module.clone()
         fusion.apply(Context(), again)
         assert print_module(again) == print_module(after), "not deterministic"
@@ -89,7 +90,7 @@ def check_declines(
     assert len(found) == misses, [str(miss) for miss in found]
     matching = [miss for miss in found if miss.reason is reason and miss.op.name == at]
     assert matching, [str(miss) for miss in found]
-    assert all(miss.detail and miss.hint for miss in found)
+    assert all(miss.detail and miss.hint for miss in found), "a miss says what was found and what can be done"
     after = module.clone()
     fusion.apply(Context(), after)
     check_applied(module, after, fusion, samples(sample, module, fusion), wide=rounds_less(module, fusion))

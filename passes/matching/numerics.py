@@ -84,7 +84,7 @@ def _agree(found: Array, expected: Array, numerics: Numerics) -> NDArray[np.bool
         finite = np.isfinite(expected)
         # Where large terms cancel, what is left of their rounding is large too.
         scale = np.max(np.abs(expected), where=finite & (np.abs(expected) < HUGE), initial=0.0)
-        near = np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected) + 0.1 * scale)
+        near = finite & (np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected) + 0.1 * scale))
         huge = (np.abs(found) >= HUGE) & (np.abs(expected) >= HUGE) & (np.sign(found) == np.sign(expected))
         close = same | near | huge
         return np.asarray(close | ~finite if numerics is Numerics.NAN_POLICY else close)
