@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from io import StringIO
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_args
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -76,6 +76,7 @@ __all__ = [
     "Target",
     "VerifyException",
     "all_passes",
+    "annotated_roots",
     "func_functions",
     "interpreter_functions",
     "is_side_effect_free",
@@ -112,6 +113,15 @@ def restore_operand(op: Operation, index: int, value: SSAValue) -> None:
     assert not op._operand_uses  # pyright: ignore[reportPrivateUsage]
     operands = op._operands  # pyright: ignore[reportPrivateUsage]
     op._operands = (*operands[:index], value, *operands[index + 1 :])  # pyright: ignore[reportPrivateUsage]
+
+
+def annotated_roots(pattern: type[RewritePattern]) -> tuple[type[Operation], ...]:
+    """What the signature under ``@op_type_rewrite_pattern`` says; every operation where there is no such decorator."""
+    # xDSL's decorator keeps the annotation only in its closure.
+    method = pattern.match_and_rewrite
+    cells = dict(zip(method.__code__.co_freevars, method.__closure__ or (), strict=True))
+    annotation = cells["expected_type"].cell_contents if "expected_type" in cells else Operation
+    return get_args(annotation) or (annotation,)
 
 
 def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:

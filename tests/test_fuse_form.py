@@ -124,16 +124,18 @@ def test_the_anchor_is_the_last_operation_or_the_first_user_of_what_stays():
     assert anchor(m, ["q"], ["u"]) is named(m, "d")
 
 
-def test_the_anchor_is_found_at_once_when_nothing_stays(monkeypatch: pytest.MonkeyPatch):
-    """Not by walking from the first operation to the last: a graph may have all sums before all norms."""
+@pytest.mark.parametrize("kept", [False, True], ids=["nothing stays", "an early user"])
+def test_the_anchor_is_found_without_walking_to_the_last_operation(kept: bool, monkeypatch: pytest.MonkeyPatch):
+    """A graph may have all sums before all norms."""
+    early = unary("u", "a") if kept else unary("u", "x")
     between = [unary(f"u{i}", "y") for i in range(500)]
-    m = module(unary("a", "x"), *between, unary("d", "a"))
-    a, d, kept = named(m, "a"), named(m, "d"), value(m, "a")
+    m = module(unary("a", "x"), early, *between, binary("d", "a", "u"))
+    a, u, d = named(m, "a"), named(m, "u"), named(m, "d")
     steps: list[Operation] = []
     walk = Operation.next_op.fget
     assert walk is not None
     monkeypatch.setattr(Operation, "next_op", property(lambda op: steps.append(op) or walk(op)))
-    assert insertion_anchor(a, d, [kept], []) is d
+    assert insertion_anchor(a, d, [a.results[0]], a.operands) is (u if kept else d)
     assert len(steps) < 10
 
 

@@ -8,16 +8,14 @@ the source locations of those that they replace; and a pattern that never comes 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
-from typing import get_args
 
 from xdsl.ir import Block, Operation
 
 from rlx_dialect.operation import describe
 from rlx_dialect.passes.matching.numerics import Numerics
 from rlx_dialect.passes.matching.observe import RecordingRewriter, is_observed
-from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriterListener, RewritePattern
+from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriterListener, RewritePattern, annotated_roots
 
 MAX_SWEEPS = 100
 """Two or three sweeps are usual; patterns that need more than this go round in circles."""
@@ -38,10 +36,7 @@ def pattern_roots(pattern: RewritePattern) -> tuple[type[Operation], ...]:
     """
     root = getattr(pattern, "root", None)
     if root is None:
-        # xDSL's decorator keeps the annotation only in its closure.
-        closure = inspect.getclosurevars(type(pattern).match_and_rewrite).nonlocals
-        annotation = closure.get("expected_type", Operation)
-        root = get_args(annotation) or annotation
+        return annotated_roots(type(pattern))
     return root if isinstance(root, tuple) else (root,)
 
 

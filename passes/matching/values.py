@@ -97,22 +97,24 @@ def insertion_anchor(
 
     That is ``last`` itself, unless a user of a ``kept`` value (a result of the matched operations that stays in
     use) comes earlier: then it is that user. Every operand of the fused operation must be defined by then;
-    otherwise Miss(DEFINED_TOO_LATE) at ``last``. Where there are such users, the cost is linear in the distance
-    between the two.
+    otherwise Miss(DEFINED_TOO_LATE) at ``last``. Where there are such users, the cost is linear in the distance to
+    the first one, or to ``last`` where an operand may be defined later.
     """
     block = last.parent
     assert block is not None
     users = {block.find_ancestor_op_in_block(use.operation) for value in kept for use in value.uses}
     if users <= {last}:
         return last
-    definitions = {value.owner: value for value in operands}
-    anchor = last
-    op = first.next_op
-    while op is not last:
+    definitions = {value.owner: value for value in operands if value.owner.parent is block}
+    anchor = first.next_op
+    while anchor is not last and anchor not in users:
+        assert anchor is not None
+        definitions.pop(anchor, None)
+        anchor = anchor.next_op
+    op = anchor
+    while op is not last and definitions:
         assert op is not None
-        if anchor is last and op in users:
-            anchor = op
-        if anchor is not last and op in definitions:
+        if op in definitions:
             late = definitions[op]
             name = f"%{late.name_hint}" if late.name_hint else f"the result of {op.name}"
             detail = f"{name} is defined after {anchor.name}, which uses an intermediate value"
