@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation
 from rlx_dialect.operation import describe
 from rlx_dialect.passes.matching.numerics import Numerics
 from rlx_dialect.passes.matching.observe import RecordingRewriter, is_observed
-from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriterListener, RewritePattern, annotated_roots
+from rlx_dialect.xdsl_compat import PatternRewriterListener, RewritePattern, annotated_roots
 
 MAX_SWEEPS = 100
 """Two or three sweeps are usual; patterns that need more than this go round in circles."""
@@ -126,9 +126,7 @@ class _Driver:
         if rewriter.observed and patterns:
             rewriter.remember(op)
         for pattern in patterns:
-            rewriter.has_done_action = False
-            rewriter.insertion_point = InsertPoint.before(op)
-            rewriter.name_hint = None
+            rewriter.aim(op)
             try:
                 pattern.match_and_rewrite(op, rewriter)
             except Exception as error:

@@ -94,8 +94,28 @@ class RecordingRewriter(PatternRewriter):
         self._overwritten: list[tuple[Operation, int, SSAValue]] = []
         self._root: _Snapshot | None = None
         self._root_modified = False
+        self._point: InsertPoint | None = None
+        self._site: Operation | None = None
         self.operation_insertion_handler.append(self.inserted.append)
         self.operation_removal_handler.append(self.removed.append)
+
+    def aim(self, site: Operation) -> None:
+        """Start afresh in front of ``site``. Most patterns do nothing, so the insertion point is made when needed."""
+        self.has_done_action = False
+        self._name_hint = None
+        self._site = site
+        self._point = None
+
+    @property
+    def insertion_point(self) -> InsertPoint:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self._point is None:
+            assert self._site is not None
+            self._point = InsertPoint.before(self._site)
+        return self._point
+
+    @insertion_point.setter
+    def insertion_point(self, point: InsertPoint) -> None:
+        self._point = point
 
     def remember(self, root: Operation) -> None:
         """Keep what ``root`` is now, because a rewrite may change it in place; only needed when observed."""
