@@ -68,7 +68,9 @@ def norm_then_flatten(r: Generator) -> None:
     gamma, beta = (r.leaf(x.shape[-1:], x.element) for _ in range(2))
     norm = _maybe_kept(r, r.g.insert(RmsNormOp(x.ssa, gamma.ssa, beta.ssa, eps=1e-6)))
     rows = [-1, x.shape[2]] if DYNAMIC in x.shape else [x.shape[0] * x.shape[1], x.shape[2]]
-    r.keep(r.g.insert(ReshapeOp(norm.ssa, rows if r.chance(0.8) else [*rows, 1])))
+    flat = r.g.insert(ReshapeOp(norm.ssa, rows if r.chance(0.8) else [*rows, 1]))
+    # A number of rows that is not the batch must not meet it.
+    r.keep(r.g.reduce("max", flat, [0]))
 
 
 def _weight(r: Generator, rows: int, columns: int) -> Value:
