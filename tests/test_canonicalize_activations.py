@@ -84,6 +84,10 @@ SPELLINGS: dict[str, tuple[str, Build]] = {
     "relu: where ≤": ("relu", lambda g, x: g.where(g.compare("le", x, 0.0), 0.0, x)),
     "relu: where >": ("relu", lambda g, x: g.where(g.compare("gt", 0.0, x), 0.0, x)),
     "relu: where ≥": ("relu", lambda g, x: g.where(g.compare("ge", 0.0, x), 0.0, x)),
+    "relu: where > 0": ("relu", lambda g, x: g.where(g.compare("gt", x, 0.0), x, 0.0)),
+    "relu: where ≥ 0": ("relu", lambda g, x: g.where(g.compare("ge", x, 0.0), x, 0.0)),
+    "relu: where 0 <": ("relu", lambda g, x: g.where(g.compare("lt", 0.0, x), x, 0.0)),
+    "relu: where 0 ≤": ("relu", lambda g, x: g.where(g.compare("le", 0.0, x), x, 0.0)),
     "hard_sigmoid: /6": ("hard_sigmoid", lambda g, x: g.clamp(x + 3.0, 0.0, 6.0) / 6.0),
     "hard_sigmoid: ·1/6": ("hard_sigmoid", lambda g, x: g.clamp(3.0 + x, 0.0, 6.0) * (1 / 6)),
     "hard_sigmoid: x/6 + 1/2": ("hard_sigmoid", lambda g, x: g.clamp(x / 6.0 + 0.5, 0.0, 1.0)),
@@ -139,8 +143,6 @@ def test_another_constant(other: str):
 STAYS: dict[str, tuple[Build, list[str]]] = {
     "quick gelu": (lambda g, x: x * sigmoid(g, 1.702 * x), ["binary mul", "activation sigmoid", "binary mul"]),
     "relu6": (relu6, ["clamp"]),
-    # NaN becomes 0 here, and stays NaN in relu.
-    "where x > 0": (lambda g, x: g.where(g.compare("gt", x, 0.0), x, 0.0), ["compare gt", "where"]),
     "where x < 0, the wrong way round": (
         lambda g, x: g.where(g.compare("lt", x, 0.0), x, 0.0),
         ["compare lt", "where"],

@@ -78,7 +78,8 @@ def test_sums_in_another_order_are_not_tried_with_what_overflows_or_vanishes():
         finite = [abs(x) for x in edges_for(numerics) if np.isfinite(x)]
         assert max(finite) < 1e9
         assert min(x for x in finite if x) > 1e-9
-        assert {INF, -INF} <= {*edges_for(numerics)}
+    assert {INF, -INF} <= {*edges_for(REASSOCIATED)}
+    assert np.isfinite(edges_for(NAN_POLICY)).all()
 
 
 def test_a_program_without_narrow_floats():

@@ -126,7 +126,12 @@ def _polynomial(factor: float) -> Term:
 _PHI = 1 + erf(scaled(x, math.sqrt(0.5)))
 _SLOPE = math.sqrt(2 / math.pi)
 _TO_SIX = clamp(x + 3, 0, 6)
-# Where x is compared the other way round, NaN becomes 0, which relu keeps.
+_POSITIVE = [
+    compare(CompareKind.GT, x, 0),
+    compare(CompareKind.GE, x, 0),
+    compare(CompareKind.LT, 0, x),
+    compare(CompareKind.LE, 0, x),
+]
 _NEGATIVE = [
     compare(CompareKind.LT, x, 0),
     compare(CompareKind.LE, x, 0),
@@ -140,12 +145,13 @@ def patterns() -> Sequence[Spelling]:
     bound, other = Number(), Number()
     return [
         ToActivation(kind.RSQRT, WIDER, recip(sqrt(x))),
-        # Nothing changes but, beside max and min on the left, the sign of zeros.
+        # With zero on the left another zero may come out; where(x > 0, x, 0) makes 0 of NaN, which relu keeps.
         ToActivation(kind.RELU, Numerics.EXACT, maximum(x, 0), clamp(x, 0, math.inf)),
         ToActivation(
             kind.RELU,
             NAN_POLICY,
             maximum(0, x),
+            *(where(positive, x, 0) for positive in _POSITIVE),
             *(where(negative, 0, x) for negative in _NEGATIVE),
         ),
         ToClamp(

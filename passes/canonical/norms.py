@@ -183,7 +183,7 @@ class TakeGamma(Spelling):
         if scalar_value(found[self.ones]) != 1 or scalar_value(found[self.zeros]) != 0:
             detail = "the norm has a gamma, or a beta, already"
             return Miss(Reason.OTHER_CONSTANT, found.root, detail, "nothing to do unless it was meant to be 1 and 0")
-        return _flattened(found) or _no_vector(found, gamma)
+        return _no_vector(found, gamma)
 
     def build(self, found: Found, rewriter: PatternRewriter, /) -> RlxOp:
         norm = _norm_of(found)
@@ -203,7 +203,7 @@ class TakeBeta(Spelling):
         if scalar_value(found[self.zeros]) != 0:
             detail = "the norm has a beta already"
             return Miss(Reason.OTHER_CONSTANT, found.root, detail, "nothing to do unless it was meant to be 0")
-        return _flattened(found) or _no_vector(found, beta)
+        return _no_vector(found, beta)
 
     def build(self, found: Found, rewriter: PatternRewriter, /) -> RlxOp:
         norm = _norm_of(found)
@@ -216,13 +216,6 @@ def _norm_of(found: Found) -> AffineNormOp:
     (norm,) = found.applied(AffineNormOp)
     assert isinstance(norm, AffineNormOp)
     return norm
-
-
-def _flattened(found: Found) -> Miss | None:
-    norm = _norm_of(found)
-    if norm.result.type == norm.x.type:
-        return None
-    return Miss(Reason.RANK, found.root, "the norm flattens its operand", "reshape after the norm")
 
 
 @dataclass(frozen=True)
