@@ -18,7 +18,8 @@ After::
     %6 = rlx.binary add %5, %4           : …
 
 Chains of three or more; what they start from is computed on every call, or it would all be known before. A vector
-along the last axis is no channel: it may be a bias, which a product takes in. Numerics: ``reassociated``.
+along the last axis is no channel: it may be a bias, which a product takes in. Numerics: ``nan-policy``, since an
+infinite or zero statistic comes out otherwise; the rest is sums in another order.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ToScaleAndShift(FusionPattern[BinaryOp, ChainMatch]):
     """A chain that ends at the root, as long as it is."""
 
     root = BinaryOp
-    numerics = Numerics.REASSOCIATED
+    numerics = Numerics.NAN_POLICY
 
     def __init__(self) -> None:
         self.known: dict[SSAValue, bool] = {}
