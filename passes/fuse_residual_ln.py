@@ -14,8 +14,10 @@ If the sum is used again, as in a pre-norm decoder, or returned, it is the secon
     %1, %0 = rlx.fused_residual_ln %x, %residual, %gamma, %beta {eps = 1.0e-5} : … -> (…, tensor<2x3x8xf32>)
 
 The fused operation stands where the norm stood, or, if the sum is used between the two, before the first such
-use. Both summands must have the very shape of the sum, extents that are only known at run time included. Numerics:
-``wider``, because the norm sees the sum of f16 or bf16 before it is rounded.
+use; what gamma and beta are computed from is moved up there if need be. Both summands must have the very shape of the
+sum, extents that are only known at run time included. A norm that ``rlx-fuse-ada-layer-norm`` would take in is left to
+it where the sum is used again: then that is less work. Numerics: ``wider``, because the norm sees the sum of f16 or
+bf16 before it is rounded.
 """
 
 from __future__ import annotations
@@ -24,23 +26,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.ir import Operation
-
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.normalization import AffineNormOp, FusedResidualLnOp, FusedResidualOp
+from rlx_dialect.passes.fuse_ada_layer_norm import is_modulated
 from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
-from rlx_dialect.passes.matching.values import defining, insertion_anchor, not_one_shape
-from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
+from rlx_dialect.passes.matching.values import Place, defining, insertion_place, not_one_shape
+from rlx_dialect.xdsl_compat import PatternRewriter
 
 
 @dataclass(frozen=True)
 class ResidualNormMatch(Match):
     add: BinaryOp
     norm: AffineNormOp
-    anchor: Operation
-    """The operation before which the fused one goes."""
+    place: Place
     keeps_sum: bool
 
 
@@ -64,12 +64,16 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
         if add.result in op.operands[1:]:
             detail = "the sum is also the norm's gamma or beta"
             return Miss(Reason.MORE_THAN_ONE_USE, op, detail, "nothing to do: the sum has to be there first")
-        anchor = insertion_anchor(add, op, [add.result], op.operands[1:])
-        return anchor if isinstance(anchor, Miss) else ResidualNormMatch(add, op, anchor, not op.x.has_one_use())
+        keeps_sum = not op.x.has_one_use()
+        if keeps_sum and is_modulated(op):
+            detail = "the sum is used again, and the norm is part of an adaptive norm"
+            return Miss(Reason.OTHER_CONSUMER, op, detail, "nothing to do: the adaptive norm takes it in")
+        place = insertion_place(add, op, [add.result], op.operands[1:])
+        return place if isinstance(place, Miss) else ResidualNormMatch(add, op, place, keeps_sum)
 
     def rewrite(self, match: ResidualNormMatch, rewriter: PatternRewriter, /) -> None:
         add, norm = match.add, match.norm
-        rewriter.insertion_point = InsertPoint.before(match.anchor)
+        rewriter.insertion_point = match.place.clear()
         fused = rewriter.insert(
             self.fused(
                 add.lhs,

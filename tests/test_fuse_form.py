@@ -14,8 +14,9 @@ from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
 from rlx_dialect.passes import pass_factories
 from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import (
+    Place,
     defining,
-    insertion_anchor,
+    insertion_place,
     is_used,
     not_one_shape,
     one_use,
@@ -109,19 +110,39 @@ def test_one_shape(shapes: tuple[str, ...], reason: Reason | None):
 
 
 def anchor(m: ModuleOp, kept: list[str], operands: list[str]) -> Operation | Reason:
-    found = insertion_anchor(
+    found = insertion_place(
         named(m, "a"), named(m, "d"), [value(m, name) for name in kept], [value(m, name) for name in operands]
     )
-    return found.reason if isinstance(found, Miss) else found
+    return found.reason if isinstance(found, Miss) else found.anchor
 
 
 def test_the_anchor_is_the_last_operation_or_the_first_user_of_what_stays():
     m = module(unary("a", "x"), unary("p", "y"), unary("u", "a"), unary("q", "y"), binary("d", "a", "u"))
     assert anchor(m, [], ["p", "q"]) is named(m, "d")
     assert anchor(m, ["a"], ["p"]) is named(m, "u")
-    assert anchor(m, ["a"], ["q"]) is Reason.DEFINED_TOO_LATE
+    assert anchor(m, ["a"], ["q"]) is named(m, "u")
     assert anchor(m, ["a"], ["u"]) is Reason.DEFINED_TOO_LATE
     assert anchor(m, ["q"], ["u"]) is named(m, "d")
+
+
+def test_definitions_are_moved_up_with_what_they_are_computed_from():
+    m = module(
+        unary("a", "x"),
+        unary("u", "a"),
+        unary("p", "y"),
+        unary("other", "y"),
+        binary("q", "p", "y"),
+        unary("r", "u"),
+        binary("d", "a", "u"),
+        returned="%d, %q, %r, %other",
+    )
+    place = insertion_place(named(m, "a"), named(m, "d"), [value(m, "a")], [value(m, "q")])
+    assert place == Place(named(m, "u"), (named(m, "p"), named(m, "q")))
+    assert isinstance(place, Place)
+    assert place.clear().insert_before is named(m, "u")
+    order = [op.results[0].name_hint for op in m.walk() if isinstance(op, RlxOp)]
+    assert order == ["a", "p", "q", "u", "other", "r", "d"]
+    assert anchor(m, ["a"], ["r"]) is Reason.DEFINED_TOO_LATE
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["nothing stays", "an early user"])
@@ -135,7 +156,7 @@ def test_the_anchor_is_found_without_walking_to_the_last_operation(kept: bool, m
     walk = Operation.next_op.fget
     assert walk is not None
     monkeypatch.setattr(Operation, "next_op", property(lambda op: steps.append(op) or walk(op)))
-    assert insertion_anchor(a, d, [a.results[0]], a.operands) is (u if kept else d)
+    assert insertion_place(a, d, [a.results[0]], a.operands) == Place(u if kept else d)
     assert len(steps) < 10
 
 

@@ -5,17 +5,21 @@ A question that can have more than one negative answer gives a :class:`Miss` ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.base import shape_of
+from rlx_dialect.operation import is_dead
 from rlx_dialect.ops.elementwise import BinaryOp
-from rlx_dialect.passes.matching.extents import Known, extents
+from rlx_dialect.ops.shape import ExpandOp
+from rlx_dialect.passes.matching.extents import Extent, Known, extents
 from rlx_dialect.passes.matching.fusion import Miss, Reason
-from rlx_dialect.shapes import is_static, show
+from rlx_dialect.shapes import can_broadcast_to, is_static, show
+from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter, is_side_effect_free
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -90,34 +94,113 @@ def not_one_shape(values: Sequence[SSAValue], site: Operation, known: Known | No
     return None
 
 
-def insertion_anchor(
-    first: Operation, last: Operation, kept: Sequence[SSAValue], operands: Iterable[SSAValue]
-) -> Operation | Miss:
-    """The operation before which the fused one goes that replaces ``first``, …, ``last`` of one block.
+def not_onto(value: SSAValue, target: SSAValue, site: Operation, known: Known | None = None) -> Miss | None:
+    """None if ``value``, broadcast against ``target``, provably takes the shape of that; else why it may not.
 
-    That is ``last`` itself, unless a user of a ``kept`` value (a result of the matched operations that stays in
-    use) comes earlier: then it is that user. Every operand of the fused operation must be defined by then;
-    otherwise Miss(DEFINED_TOO_LATE) at ``last``. Where there are such users, the cost is linear in the distance to
-    the first one, or to ``last`` where an operand may be defined later.
+    ``known`` is as for :func:`not_one_shape`.
+    """
+    small, large = shape_of(value), shape_of(target)
+    if not can_broadcast_to(small, large):
+        detail = f"the shape {show(small)} does not broadcast to {show(large)}"
+        return Miss(Reason.SHAPES_DIFFER, site, detail, "expand the other value first")
+    known = {} if known is None else known
+    pairs = zip(extents(value, known), extents(target, known)[len(large) - len(small) :], strict=True)
+    if any(extent not in (Extent(1), wanted) for extent, wanted in pairs):
+        detail = f"{show(small)} may turn out to broadcast {show(large)} at run time"
+        return Miss(Reason.DYNAMIC_EXTENT, site, detail, "give the inputs static shapes")
+    return None
+
+
+def expand_sources(value: SSAValue) -> list[SSAValue]:
+    """``value``, and if it is an expansion what it repeats, and so on; each broadcasts to all before it."""
+    sources = [value]
+    while (op := defining(sources[-1], ExpandOp)) is not None:
+        sources.append(op.input)
+    return sources
+
+
+def not_absorbed(op: Operation, user: Operation, site: Operation) -> Miss | None:
+    """None if ``op``, of one result, is used by ``user`` only, once and in one block; else why not, at ``site``."""
+    if op.parent is not user.parent:
+        detail = f"{op.name} is in another block than {user.name}"
+        return Miss(Reason.OTHER_BLOCK, site, detail, "move both into one block")
+    return used_by_only(op.results[0], [user], site)
+
+
+def erase_dead_sources(values: Iterable[SSAValue], rewriter: PatternRewriter) -> None:
+    """Erase what computes ``values`` as far as nothing uses it any more; else later patterns count it as a use."""
+    path = list(values)
+    while path:
+        op = path.pop().owner
+        if isinstance(op, Operation) and op.parent is not None and is_dead(op):
+            path += op.operands
+            rewriter.erase(op)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fused operation goes: before ``anchor``, after the definitions ``moved``, put there by :meth:`clear`."""
+
+    anchor: Operation
+    moved: tuple[Operation, ...] = ()
+
+    def clear(self) -> InsertPoint:
+        """Move the definitions; returns the place."""
+        block = self.anchor.parent
+        assert block is not None
+        for op in self.moved:
+            op.detach()
+            block.insert_op_before(op, self.anchor)
+        return InsertPoint.before(self.anchor)
+
+
+def insertion_place(
+    first: Operation, last: Operation, kept: Sequence[SSAValue], operands: Iterable[SSAValue]
+) -> Place | Miss:
+    """Where the fused operation goes that replaces ``first``, …, ``last`` of one block.
+
+    That is right before ``last``, unless a user of a ``kept`` value (a result of the matched operations that stays in
+    use) comes earlier: then it is before that user. Operands that are defined only later are moved up, with what
+    they are computed from; where that has effects, has regions or reads a kept value, they cannot be:
+    Miss(DEFINED_TOO_LATE) at ``last``. Where there are such users, the cost is linear in the distance to the first
+    one, or to ``last`` where an operand may be defined later.
     """
     block = last.parent
     assert block is not None
     users = {block.find_ancestor_op_in_block(use.operation) for value in kept for use in value.uses}
     if users <= {last}:
-        return last
-    definitions = {value.owner: value for value in operands if value.owner.parent is block}
+        return Place(last)
+    unplaced = {value.owner for value in operands if value.owner.parent is block}
     anchor = first.next_op
     while anchor is not last and anchor not in users:
         assert anchor is not None
-        definitions.pop(anchor, None)
+        unplaced.discard(anchor)
         anchor = anchor.next_op
-    op = anchor
-    while op is not last and definitions:
-        assert op is not None
-        if op in definitions:
-            late = definitions[op]
-            name = f"%{late.name_hint}" if late.name_hint else f"the result of {op.name}"
+    assert anchor is not None
+    moved = _defined_between(anchor, last, unplaced)
+    for op in moved:
+        if op.regions or not is_side_effect_free(op) or any(operand in kept for operand in op.operands):
+            name = f"%{op.results[0].name_hint}" if op.results[0].name_hint else f"the result of {op.name}"
             detail = f"{name} is defined after {anchor.name}, which uses an intermediate value"
             return Miss(Reason.DEFINED_TOO_LATE, last, detail, "define it earlier")
+    return Place(anchor, tuple(moved))
+
+
+def _defined_between(
+    anchor: Operation, last: Operation, needed: Collection[Operation | Block]
+) -> tuple[Operation, ...]:
+    """Those of ``needed``, and what they are computed from, that stand from ``anchor`` up to ``last``; in order."""
+    between: dict[Operation, None] = {}
+    op = anchor
+    while op is not last and needed:
+        between[op] = None
+        assert op.next_op is not None
         op = op.next_op
-    return anchor
+    found: set[Operation] = set()
+    path = list(needed)
+    while path:
+        op = path.pop()
+        if isinstance(op, Operation) and op in between and op not in found:
+            found.add(op)
+            path += (operand.owner for operand in op.operands)
+    return [op for op in between if op in found]

@@ -270,7 +270,8 @@ class AdaLayerNormOp(NormalizationOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, scale, shift = args
-        return (normalized(self.norm.data, x, self.eps.value.data) * (1 + scale) + shift,)
+        # + 0 is the norm's beta, and makes +0.0 of -0.0.
+        return ((normalized(self.norm.data, x, self.eps.value.data) + 0) * (1 + scale) + shift,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         """The norm with gamma 1 and beta 0; where D is dynamic, which no constant can be, its formula."""
