@@ -121,8 +121,8 @@ class _Cut:
         self.rewrite = rewrite
         self.outside: set[Operation] = set()
         """Operations beside the rewrite that belong to both sides."""
-        inserted = {result: op for op in rewrite.inserted for result in op.results}
-        removed = {result: op for op in rewrite.removed for result in op.results}
+        inserted: dict[SSAValue, Operation] = {result: op for op in rewrite.inserted for result in op.results}
+        removed: dict[SSAValue, Operation] = {result: op for op in rewrite.removed for result in op.results}
         # What operations outside use now, and what they used before: they may lie between two parts of the rewrite.
         formerly = {new: old for old, new in rewrite.replaced if new in inserted and old in removed}
         # An operation that only moved is among the inserted ones, and removed ones may use it.

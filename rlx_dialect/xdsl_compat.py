@@ -18,7 +18,7 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType, ModuleOp
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
 from xdsl.parser import AttrParser, Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.pattern_rewriter import (
@@ -112,7 +112,7 @@ def restore_operand(op: Operation, index: int, value: SSAValue) -> None:
     """Let an erased operation, which is a user of nothing, show ``value`` as the operand that it had."""
     assert not op._operand_uses  # pyright: ignore[reportPrivateUsage]
     operands = op._operands  # pyright: ignore[reportPrivateUsage]
-    op._operands = (*operands[:index], value, *operands[index + 1 :])  # pyright: ignore[reportPrivateUsage]
+    op._operands = SSAValues((*operands[:index], value, *operands[index + 1 :]))  # pyright: ignore[reportPrivateUsage]
 
 
 def annotated_roots(pattern: type[RewritePattern]) -> tuple[type[Operation], ...]:

@@ -74,7 +74,7 @@ def difference(found: Sequence[Array], expected: Sequence[Array], numerics: Nume
 def _agree(found: Array, expected: Array, numerics: Numerics) -> NDArray[np.bool_]:
     """Where ``found`` is near enough."""
     if found.dtype.kind == "c":
-        return _agree(found.real, expected.real, numerics) & _agree(found.imag, expected.imag, numerics)
+        return _agree(np.real(found), np.real(expected), numerics) & _agree(np.imag(found), np.imag(expected), numerics)
     if found.dtype.kind != "f":
         return np.asarray(found == expected)
     with np.errstate(all="ignore"):

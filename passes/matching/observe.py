@@ -107,14 +107,14 @@ class RecordingRewriter(PatternRewriter):
         self._point = None
 
     @property
-    def insertion_point(self) -> InsertPoint:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def insertion_point(self) -> InsertPoint:  # pyright: ignore
         if self._point is None:
             assert self._site is not None
             self._point = InsertPoint.before(self._site)
         return self._point
 
     @insertion_point.setter
-    def insertion_point(self, point: InsertPoint) -> None:
+    def insertion_point(self, point: InsertPoint) -> None:  # pyright: ignore
         self._point = point
 
     def remember(self, root: Operation) -> None:
@@ -155,7 +155,7 @@ class RecordingRewriter(PatternRewriter):
         root = self._root
         if root is not None and (self._root_modified or (root.op in erased and root.inner)):
             before = root.operation()
-            instead = dict(zip(root.results, before.results, strict=True))
+            instead: dict[SSAValue, SSAValue] = dict(zip(root.results, before.results, strict=True))
             removed = [before, *(op for op in removed if op is not root.op and op not in root.inner)]
             for op in removed:
                 for index, operand in enumerate(op.operands):
