@@ -24,11 +24,10 @@ from rlx_dialect.ops.elementwise import (
     CastOp,
     ClampOp,
     CompareOp,
-    ElementwiseOp,
     FmaOp,
     WhereOp,
 )
-from rlx_dialect.ops.normalization import FusedResidualLnOp, FusedResidualOp, FusedResidualRmsNormOp
+from rlx_dialect.ops.normalization import FusedResidualLnOp, FusedResidualRmsNormOp
 from rlx_dialect.ops.reduction import ReduceOp
 from rlx_dialect.ops.shape import ExpandOp, NarrowOp, ReshapeOp, SliceOp, TransposeOp
 from rlx_dialect.shapes import DYNAMIC, Shape
@@ -150,10 +149,8 @@ class BroadcastIntoElementwise(RewritePattern):
     tensor of several extents above 1 need not be larger than that number. (A row stays: it may be a bias.)
     """
 
-    root = (BinaryOp, CompareOp, WhereOp, FmaOp)
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, ElementwiseOp)
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: BinaryOp | CompareOp | WhereOp | FmaOp, rewriter: PatternRewriter) -> None:
         operands = list(op.operands)
         for index, operand in enumerate(operands):
             if type(operand.owner) not in _LEAVES:
@@ -357,10 +354,9 @@ class ClampOfClamp(RewritePattern):
 class UnusedSum(RewritePattern):
     """A residual sum that nobody reads is not a result."""
 
-    root = (FusedResidualLnOp, FusedResidualRmsNormOp)
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        if isinstance(op, FusedResidualOp) and op.sum is not None and op.sum.first_use is None:
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FusedResidualLnOp | FusedResidualRmsNormOp, rewriter: PatternRewriter) -> None:
+        if op.sum is not None and op.sum.first_use is None:
             new = type(op)(
                 op.x,
                 op.residual,
