@@ -23,7 +23,7 @@ from rlx_dialect.attributes import (
 from rlx_dialect.base import RlxOp, Value, element_of, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, wide_element
 from rlx_dialect.ops.constant import scalar
-from rlx_dialect.ops.contraction import MatMulOp
+from rlx_dialect.ops.contraction import MatMulOp, matmul
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, CompareOp, WhereOp
 from rlx_dialect.ops.reduction import SoftmaxOp, converted, softmax
 from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, ReverseOp, TransposeOp, TriluOp
@@ -241,7 +241,7 @@ class AttentionOp(RlxOp):
         layout, groups = self.layout.data, self.num_heads.value.data // self.kv_heads
         q = _heads_first(args[0], layout, self.num_heads.value.data)
         k, v = (np.repeat(_heads_first(x, layout, self.kv_heads), groups, axis=1) for x in args[1:3])
-        scores = np.matmul(q, k.swapaxes(2, 3)) * self.scale
+        scores = matmul(q, k.swapaxes(2, 3)) * self.scale
         if self.attn_logit_softcap is not None:
             cap = self.attn_logit_softcap.value.data
             scores = cap * np.tanh(scores / cap)
@@ -258,7 +258,7 @@ class AttentionOp(RlxOp):
             if self.window is not None:
                 seen &= np.arange(keys) >= last - self.window.value.data
             scores = np.where(seen, scores, MASKED_SCORE)
-        return (_heads_back(np.matmul(softmax(scores, 3), v), layout),)
+        return (_heads_back(matmul(softmax(scores, 3), v), layout),)
 
     # Decomposition.
 

@@ -28,8 +28,23 @@ class ContractionOp(RlxOp):
         self.check_same_element()
 
 
-def _matmul(lhs: Array, rhs: Array) -> Array:
-    return np.matmul(lhs, rhs)
+SUMMED_IN_ORDER = 32
+"""Sums of up to this many products are formed one after the other by the reference."""
+
+
+def matmul(lhs: Array, rhs: Array) -> Array:
+    """lhs · rhs for [..., M, K] and [..., K, N].
+
+    A BLAS sums in an order that depends on M and N. Short sums of reals are formed in order instead, so that what a
+    pass does to other rows and columns changes no bit of them, and tests can demand that.
+    """
+    terms = lhs.shape[-1]
+    if lhs.dtype.kind not in "fc" or not 0 < terms <= SUMMED_IN_ORDER or rhs.shape[-2] != terms:
+        return np.matmul(lhs, rhs)
+    total = lhs[..., :1] * rhs[..., :1, :]
+    for k in range(1, terms):
+        total += lhs[..., k : k + 1] * rhs[..., k : k + 1, :]
+    return total
 
 
 @irdl_op_definition
@@ -51,7 +66,7 @@ class MatMulOp(ContractionOp):
         self.check_elements()
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        return (_matmul(*args),)
+        return (matmul(*args),)
 
 
 @irdl_op_definition
@@ -91,7 +106,7 @@ class FusedMatMulBiasActOp(ContractionOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         x, w, bias = args
-        y = _matmul(x, w) + bias
+        y = matmul(x, w) + bias
         return (y if self.activation is None else ACTIVATIONS[self.activation.data](y),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
@@ -124,7 +139,7 @@ class FusedMatMulResidualOp(ContractionOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         lhs, rhs, residual = args
-        return (_matmul(lhs, rhs) + residual,)
+        return (matmul(lhs, rhs) + residual,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         product = b.insert(MatMulOp(self.lhs, self.rhs)).result
