@@ -20,7 +20,7 @@ longer rounded in between.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,11 +29,20 @@ from xdsl.ir import SSAValue
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.base import shape_of
 from rlx_dialect.ops.contraction import FusedMatMulBiasActOp, MatMulOp
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.shape import ExpandOp, ReshapeOp
+from rlx_dialect.passes.matching.epilogue import FuseEpilogue
+from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
-from rlx_dialect.passes.matching.values import defining, is_used, one_use, other_operand
-from rlx_dialect.shapes import DYNAMIC, Shape, broadcasts_to, show
+from rlx_dialect.passes.matching.values import (
+    defining,
+    erase_dead_sources,
+    is_used,
+    not_onto,
+    one_use,
+    other_operand,
+)
+from rlx_dialect.shapes import DYNAMIC, Shape, show
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 
@@ -50,6 +59,9 @@ class FuseBias(FusionPattern[MatMulOp, BiasMatch]):
 
     root = MatMulOp
 
+    def __init__(self) -> None:
+        self.extents: Known = {}
+
     def check(self, op: MatMulOp, /) -> BiasMatch | Miss | None:
         if not is_used(op.result):
             return None
@@ -63,9 +75,8 @@ class FuseBias(FusionPattern[MatMulOp, BiasMatch]):
         if DYNAMIC in (product[-1], *shape_of(bias)[-1:]):
             detail = f"the last extent of the product {show(product)} or of the added {show(shape_of(bias))} is unknown"
             return Miss(Reason.DYNAMIC_EXTENT, op, detail, "give the weight and the bias a static last extent")
-        if not broadcasts_to(shape_of(bias), product):
-            detail = f"the added {show(shape_of(bias))} broadcasts the product {show(product)}"
-            return Miss(Reason.SHAPES_DIFFER, op, detail, "expand an operand of the product instead")
+        if (miss := not_onto(bias, op.result, op, self.extents)) is not None:
+            return miss
         vector = _before_broadcast(bias)
         if not _is_row(shape_of(vector), product[-1]):
             detail = f"the added {show(shape_of(bias))} is no vector along the last axis of {show(product)}"
@@ -74,12 +85,13 @@ class FuseBias(FusionPattern[MatMulOp, BiasMatch]):
 
     def rewrite(self, match: BiasMatch, rewriter: PatternRewriter, /) -> None:
         product, add, bias = match.product, match.add, match.bias
+        sources = list(add.operands)
         rewriter.insertion_point = InsertPoint.before(add)
         if len(shape_of(bias)) > 1:
             bias = rewriter.insert(ReshapeOp(bias, [shape_of(bias)[-1]])).result
         fused = FusedMatMulBiasActOp(product.lhs, product.rhs, bias, result_type=add.result.type)
         rewriter.replace(add, fused)
-        rewriter.erase(product)
+        erase_dead_sources(sources, rewriter)
 
 
 def _is_row(shape: Shape, width: int) -> bool:
@@ -97,45 +109,6 @@ def _before_broadcast(value: SSAValue) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class EpilogueMatch(Match):
-    fused: FusedMatMulBiasActOp
-    activation: ActivationOp
-
-
-class FuseEpilogue(FusionPattern[ActivationOp, EpilogueMatch]):
-    """matmul with bias → activation of one of the ``kinds``."""
-
-    root = ActivationOp
-
-    def __init__(self, kinds: Collection[ActivationKind]):
-        self.kinds = kinds
-
-    def check(self, op: ActivationOp, /) -> EpilogueMatch | Miss | None:
-        fused = defining(op.input, FusedMatMulBiasActOp)
-        if fused is None or fused.activation is not None:
-            return None
-        kind = op.kind.data
-        if kind not in self.kinds:
-            known = ", ".join(self.kinds) or "none"
-            detail = f"the product and its bias are fused, but the epilogue {kind} is not among {known}"
-            return Miss(Reason.UNSUPPORTED_KIND, op, detail, f"add {kind} to epilogues if the target's kernel has it")
-        user = one_use(op.input, op)
-        return user if isinstance(user, Miss) else EpilogueMatch(fused, op)
-
-    def rewrite(self, match: EpilogueMatch, rewriter: PatternRewriter, /) -> None:
-        plain, activation = match.fused, match.activation
-        fused = FusedMatMulBiasActOp(
-            plain.input,
-            plain.weight,
-            plain.bias,
-            activation=activation.kind.data,
-            result_type=activation.result.type,
-        )
-        rewriter.replace(activation, fused)
-        rewriter.erase(plain)
-
-
-@dataclass(frozen=True)
 class FuseMatMulBiasAct(PatternFusionPass):
     """``epilogues``: the kinds of activation that are taken in."""
 
@@ -146,4 +119,4 @@ class FuseMatMulBiasAct(PatternFusionPass):
     epilogues: tuple[str, ...] = (ActivationKind.GELU.value, ActivationKind.SILU.value)
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
-        return [FuseBias(), FuseEpilogue([ActivationKind(kind) for kind in self.epilogues])]
+        return [FuseBias(), FuseEpilogue(FusedMatMulBiasActOp, self.epilogues)]

@@ -6,13 +6,7 @@ PASSES_NOT_BUILT_YET = frozenset(
     {
         "rlx-lower-control-flow",
         "rlx-lower-dot-general",
-        "rlx-fuse-conv-bias-act",
-        "rlx-fuse-conv-affine-act",
         "rlx-fuse-attention-backward-all",
-        "rlx-fuse-residual-rms-norm",
-        "rlx-fuse-ada-layer-norm",
-        "rlx-fuse-gated-residual",
-        "rlx-fuse-rms-norm-reshape",
         "rlx-fuse-swiglu-dual-matmul",
         "rlx-fuse-matmul-residual",
         "rlx-fuse-shared-input-matmul",

@@ -62,3 +62,5 @@ class Reason(StrEnum):
     """The pass is in the pipeline, and its option says that it does nothing."""
     GATE = "gate"
     """By the target's costs it would not be faster."""
+    KERNEL_LIMIT = "kernel-limit"
+    """The kernel that the fused operation stands for does not take such a window, rank or number of groups."""

@@ -152,6 +152,11 @@ class ConvolutionOp(WindowOp):
         return np.moveaxis(product.reshape(batch, *extents, weight.shape[0]), -1, 1)
 
 
+def _window_properties_of(conv: ConvolutionOp) -> dict[str, Attribute]:
+    names = ("kernel_size", "stride", "padding", "dilation", "groups")
+    return {name: conv.properties[name] for name in names if name in conv.properties}
+
+
 @irdl_op_definition
 class ConvOp(ConvolutionOp):
     """Cross-correlation of input [N, Ci, spatial…] with weight [Co, Ci/groups, kernel…], floats or integers.
@@ -236,6 +241,24 @@ class FusedConvBiasActOp(ConvolutionOp):
             result_types=[result_type],
         )
 
+    @classmethod
+    def of(
+        cls,
+        conv: ConvOp | FusedConvBiasActOp,
+        bias: Value,
+        residual: Value | None = None,
+        *,
+        weight: Value | None = None,
+        result_type: Attribute,
+    ) -> FusedConvBiasActOp:
+        """The input, window and groups of ``conv``, and its weight unless another is given; without activation."""
+        values = [conv.input, conv.weight if weight is None else weight, bias, residual]
+        return cls.create(
+            operands=[SSAValue.get(value) for value in values if value is not None],
+            result_types=[result_type],
+            properties=_window_properties_of(conv),
+        )
+
     def infer_types(self) -> tuple[Attribute, ...]:
         return (self.like(0, self.output_shape()),)
 
@@ -256,11 +279,10 @@ class FusedConvBiasActOp(ConvolutionOp):
         return (value if self.activation is None else ACTIVATIONS[self.activation.data](value),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        window = ("kernel_size", "stride", "padding", "dilation", "groups")
         conv = ConvOp.create(
             operands=[self.input, self.weight],
             result_types=[self.like(0, self.output_shape())],
-            properties={name: self.properties[name] for name in window if name in self.properties},
+            properties=_window_properties_of(self),
         )
         ones = [1] * self.spatial_rank
         bias = b.insert(ReshapeOp(self.bias, [self.shape(2)[0], *ones])).result
