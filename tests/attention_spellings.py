@@ -118,6 +118,16 @@ def masked(g: GraphBuilder, scores: Value, how: str, element: Attribute = f32) -
             return g.where(g.compare("le", keys, queries + float(T - S)), scores, -math.inf)
         case "window":
             return scores + g.constant(np.where(np.tri(S, T, T - S - 2), -math.inf, triangle(-math.inf)))
+        case "two biases":
+            return masked(g, masked(g, scores, "bias"), "bias of heads and queries of another name")
+        case "bias of heads and queries of another name":
+            return scores + g.input("more", (1, H, S, T))
+        case "causal and bias":
+            return masked(g, masked(g, scores, "causal, seen lowest"), "bias")
+        case "bias and hidden":
+            return g.where(g.input("hidden", (B, 1, S, T), i1), -math.inf, masked(g, scores, "bias"))
+        case "causal, seen lowest":
+            return g.where(g.constant(triangle(1.0) == 0, i1), scores, float(np.finfo(np.float32).min))
         case "nothing hidden":
             return g.where(g.constant(np.ones((1, 1, 1, T)), i1), scores, -1e9)
         case _:

@@ -68,6 +68,7 @@ SPELLINGS: list[tuple[dict[str, Any], str]] = [
             "causal, positions",
         )
     ),
+    *(({"mask": mask}, "bias") for mask in ("two biases", "causal and bias", "bias and hidden")),
     ({"mask": "window"}, "sliding_window window=1"),
     ({"mask": "nothing hidden"}, "none"),
     *(({"heads": heads}, "none") for heads in ("split", "split, keys at once", "split, not merged", "one")),

@@ -27,8 +27,8 @@ from rlx_dialect.xdsl_compat import print_module
 
 
 def twice(g: GraphBuilder, scores: Value) -> Value:
-    """Masked twice."""
-    return masked(g, masked(g, scores, "bias"), "causal")
+    """Masked twice, with a score of hidden keys that the second mask adds to."""
+    return masked(g, masked(g, scores, "seen"), "bias")
 
 
 def scaled_after_mask(g: GraphBuilder, scores: Value) -> Value:

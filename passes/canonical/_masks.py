@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import Float16Type
 from xdsl.ir import Attribute, SSAValue
 
-from rlx_dialect.attributes import CompareKind
+from rlx_dialect.attributes import CompareKind, MaskKind
 from rlx_dialect.base import RlxOp, element_of, evaluate_op, rank_of, shape_of
 from rlx_dialect.canonicalization import scalar_value
 from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
 from rlx_dialect.ops.attention import MASKED_SCORE
 from rlx_dialect.ops.constant import ConstantOp, scalar
-from rlx_dialect.ops.elementwise import CompareOp
+from rlx_dialect.ops.elementwise import BinaryOp, CompareOp, WhereOp
 from rlx_dialect.ops.shape import ExpandOp, ReshapeOp, TransposeOp
 from rlx_dialect.passes.matching.values import defining
 from rlx_dialect.shapes import DYNAMIC, element_count
@@ -23,6 +26,42 @@ LARGEST_MASK = 1 << 22
 """Elements of a constant mask that is worth looking at: 2048 queries and keys."""
 DEEPEST_MASK = 16
 """Operations in a row, from constants to such a mask."""
+
+
+ABSORBING = -1e30
+"""A score that no other, added to it, changes."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One operation on scores: a bias is added, or ``hidden`` is put where keys are not seen."""
+
+    value: SSAValue
+    hidden: float | None = None
+    """None for a bias."""
+    shown: bool = True
+    """Whether ``value`` holds where keys are seen, rather than where they are hidden."""
+
+
+def built_mask(b: Builder, masks: Sequence[Mask], rank: int, element: Attribute) -> tuple[MaskKind, SSAValue | None]:
+    """The kind and the operand for ``masks``, the last of which is applied first, on scores of that rank.
+
+    Several become one bias. Where hidden keys are among them their score has to absorb others (:data:`ABSORBING`).
+    """
+    if not masks:
+        return MaskKind.NONE, None
+    if len(masks) == 1 and masks[0].hidden is not None:
+        seen = as_rank_4(b, seen_where(b, masks[0].value, masks[0].shown), rank)
+        return MaskKind.CUSTOM, row_mask(b, seen)
+    bias: SSAValue | None = None
+    for mask in reversed(masks):
+        if mask.hidden is not None:
+            visible, hidden = scalar(b, 0.0, element) if bias is None else bias, scalar(b, mask.hidden, element)
+            bias = b.insert(WhereOp(mask.value, *((visible, hidden) if mask.shown else (hidden, visible)))).result
+        else:
+            bias = mask.value if bias is None else b.insert(BinaryOp("add", bias, mask.value)).result
+    assert bias is not None
+    return MaskKind.BIAS, as_rank_4(b, bias, rank)
 
 
 def hides(number: float, element: Attribute) -> bool:
@@ -105,7 +144,8 @@ def _evaluated_anew(value: SSAValue, depth: int, known: dict[SSAValue, Array | N
             return None
         args.append(array)
     try:
-        return evaluate_op(op, args)[list(op.results).index(value)]
+        results: dict[SSAValue, Array] = dict(zip(op.results, evaluate_op(op, args), strict=True))
+        return results[value]
     except InterpretationError:
         return None
 

@@ -13,10 +13,11 @@ After::
 
     %o = rlx.attention bias %q, %k, %v, %bias {num_heads = 2, head_dim = 4, layout = bhsd} : …
 
-The scores may be multiplied or divided by a number, capped by c·tanh(s/c), and masked by a sum or an ``rlx.where``, in
-this order; f16 and bf16 may be cast to f32 for any of it. Products may be ``rlx.dot_general``. What is in front of Q,
-K and V and behind the result is left to the patterns of :mod:`_attention_forms`, so that each spelling of scale,
-heads and mask is known in one place, for attention that comes from elsewhere too.
+The scores may be multiplied or divided by a number, capped by c·tanh(s/c), and masked by sums or ``rlx.where``, in
+this order (several masks become one bias); f16 and bf16 may be cast to f32 for any of it. Products may be
+``rlx.dot_general``. What is in front of Q, K and V and behind the result is left to the patterns of
+:mod:`_attention_forms`, so that each spelling of scale, heads and mask is known in one place, for attention that
+comes from elsewhere too.
 
 Numerics: ``wider`` where scale and mask are the operation's own; ``reassociated`` where numbers were put together or a
 division became a product, and with ``rlx.dot_general``; ``nan-policy`` where hidden keys had another score than -1e9
@@ -32,7 +33,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from rlx_dialect.attributes import ActivationKind, AttentionLayout, BinaryKind, MaskKind
+from rlx_dialect.attributes import ActivationKind, AttentionLayout, BinaryKind
 from rlx_dialect.base import element_of, rank_of, shape_of
 from rlx_dialect.canonicalization import scalar_value
 from rlx_dialect.dtypes import is_narrow, wide_element
@@ -43,7 +44,7 @@ from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, WhereOp
 from rlx_dialect.ops.reduction import SoftmaxOp
 from rlx_dialect.ops.shape import TransposeOp
 from rlx_dialect.passes.canonical._attention_forms import View, attention_forms, named_scale
-from rlx_dialect.passes.canonical._masks import as_rank_4, hides, is_masked_score, row_mask, seen_where
+from rlx_dialect.passes.canonical._masks import ABSORBING, Mask, built_mask, hides, is_masked_score
 from rlx_dialect.passes.matching.extents import Known, extents
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import defining, is_used, one_use, orders
@@ -104,10 +105,8 @@ class _Scores:
 
     ops: list[Operation] = field(default_factory=list[Operation])
     """From the softmax back."""
-    mask: SSAValue | None = None
-    mask_kind: MaskKind = MaskKind.NONE
-    shown: bool = True
-    """Whether a custom mask holds where keys are seen, rather than hidden."""
+    masks: list[Mask] = field(default_factory=list[Mask])
+    """From the softmax back."""
     cap: float | None = None
     scale: float = 1.0
     """The product of all factors that are not in the cap."""
@@ -155,21 +154,14 @@ class ScaledDotProduct(FusionPattern[Product, AttentionMatch]):
         rewriter.insertion_point = InsertPoint.before(match.out)
         q, k, v = (View(factor.value, factor.perm).built(rewriter) for factor in (match.q, match.k, match.v))
         packed = rank_of(q) == 3
-        mask = None
-        if scores.mask is not None:
-            mask = scores.mask
-            if scores.mask_kind is MaskKind.CUSTOM:
-                mask = seen_where(rewriter, mask, scores.shown)
-            mask = as_rank_4(rewriter, mask, rank_of(q))
-            if scores.mask_kind is MaskKind.CUSTOM:
-                mask = row_mask(rewriter, mask)
+        kind, mask = built_mask(rewriter, scores.masks, rank_of(q), element_of(q))
         dim, kv_heads = shape_of(q)[-1], 1 if packed else shape_of(k)[1]
         attention = AttentionOp(
             q,
             k,
             v,
             mask,
-            mask_kind=scores.mask_kind,
+            mask_kind=kind,
             num_heads=1 if packed else shape_of(q)[1],
             num_kv_heads=kv_heads,
             head_dim=dim,
@@ -289,30 +281,39 @@ def _before(op: Operation, site: Operation, found: _Scores) -> SSAValue | Miss:
 
 
 def _where(op: WhereOp, site: Operation, found: _Scores) -> SSAValue | Miss:
+    element = element_of(op.result)
     for scores, other, shown in ((op.on_true, op.on_false, True), (op.on_false, op.on_true, False)):
         number = scalar_value(other)
         if number is None:
             continue
-        if found.mask is not None or found.cap is not None or found.scale != 1:
-            return Miss(Reason.MASK, site, "scores are masked twice, or changed after the mask", "use one mask")
-        if not hides(number, element_of(op.result)):
+        if not hides(number, element):
             detail = f"the score of hidden keys is {number}, which is not below all others"
             return Miss(Reason.OTHER_CONSTANT, site, detail, "use -inf")
-        if not is_masked_score(number, element_of(op.result)):
+        if not is_masked_score(number, element):
             found.loosen(Numerics.NAN_POLICY)
-        found.mask, found.mask_kind, found.shown = op.condition, MaskKind.CUSTOM, shown
-        return scores
+        return _add_mask(Mask(op.condition, number, shown), site, found) or scores
     return Miss(Reason.MASK, site, "hidden keys have scores that are no single known number", "use -inf")
 
 
 def _sum(op: BinaryOp, site: Operation, found: _Scores) -> SSAValue | Miss:
     for scores, mask in orders(op):
         if _leads_to_product(scores):
-            if found.mask is not None or found.cap is not None or found.scale != 1:
-                return Miss(Reason.MASK, site, "scores are masked twice, or changed after the mask", "add masks first")
-            found.mask, found.mask_kind = mask, MaskKind.BIAS
-            return scores
+            return _add_mask(Mask(mask), site, found) or scores
     return _no_scores(site, "neither summand is a product of Q and K")
+
+
+def _add_mask(mask: Mask, site: Operation, found: _Scores) -> Miss | None:
+    """Note ``mask`` among those found, or say why it cannot be."""
+    if found.cap is not None or found.scale != 1:
+        return Miss(Reason.MASK, site, "the scores are scaled or capped after the mask", "scale them first")
+    found.masks.append(mask)
+    if len(found.masks) > 1:
+        numbers = [m.hidden for m in found.masks if m.hidden is not None]
+        if any(number > ABSORBING for number in numbers):
+            detail = f"one of several masks gives hidden keys the score {max(numbers)}, which others add to"
+            return Miss(Reason.MASK, site, detail, "use -inf, or one mask")
+        found.loosen(Numerics.NAN_POLICY if numbers else Numerics.REASSOCIATED)
+    return None
 
 
 def _leads_to_product(value: SSAValue, depth: int = 6) -> bool:
@@ -373,8 +374,7 @@ def _misfit(match: AttentionMatch, known: Known) -> Miss | None:
     op, q, k, v, scores = match.out, match.q, match.k, match.v, match.scores
     rank = len(q.perm)
     elements = {element_of(factor.value) for factor in (q, k, v)}
-    if scores.mask_kind is MaskKind.BIAS and scores.mask is not None:
-        elements.add(element_of(scores.mask))
+    elements |= {element_of(mask.value) for mask in scores.masks if mask.hidden is None}
     if len(elements) > 1 or element_of(op.result) not in elements:
         names = ", ".join(sorted(map(str, elements)))
         return Miss(Reason.ELEMENT_TYPE, op, f"Q, K, V and a bias are of {names}", "cast them to one type first")
@@ -390,7 +390,7 @@ def _misfit(match: AttentionMatch, known: Known) -> Miss | None:
     for other in (k, v):
         if not _same_extent(q.place(0), other.place(0), known):
             return _not_equal(op, q.shape[0], other.shape[0], "batch")
-    return None if scores.mask is None else _other_mask(scores.mask, match, known)
+    return next((miss for mask in scores.masks if (miss := _other_mask(mask.value, match, known))), None)
 
 
 def _same_extent(a: tuple[SSAValue, int], b: tuple[SSAValue, int], known: Known) -> bool:
