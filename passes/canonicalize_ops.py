@@ -93,4 +93,3 @@ class CanonicalizeOps(PatternFusionPass):
             erase_dead(module)
             changed = merge_duplicates(module)
             changed |= apply_patterns(module, rewrites)
-        erase_dead(module)

@@ -21,6 +21,7 @@ from rlx_dialect.passes.canonical._match import (
     Term,
     Var,
     is_number,
+    kind_of,
     matches,
     signature,
     signatures,
@@ -187,7 +188,7 @@ class Spellings(FusionPattern[RlxOp, Any]):
         return miss
 
     def _candidates(self, op: Operation) -> Sequence[Spelling]:
-        if not op.results or (at := self._index.get(signature(op.results[0]) or (type(op), None))) is None:
+        if (at := self._index.get((type(op), kind_of(op)))) is None:
             return ()
         found = list(at.get(None, ()))
         for operand in op.operands:

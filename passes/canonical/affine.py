@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
-from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.base import element_of, rank_of, shape_of
 from rlx_dialect.dtypes import is_float
 from rlx_dialect.graph import is_load_time
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
@@ -63,8 +63,10 @@ class ToScaleAndShift(FusionPattern[BinaryOp, ChainMatch]):
         self.known: dict[SSAValue, bool] = {}
 
     def check(self, op: BinaryOp, /) -> ChainMatch | Miss | None:
-        shape = shape_of(op.result)
-        if len(shape) < 3 or not isinstance(op.result.type, TensorType) or not is_float(element_of(op.result)):
+        lhs, rhs = op.operands
+        if not (isinstance(lhs.owner, BinaryOp) or isinstance(rhs.owner, BinaryOp)):
+            return None
+        if rank_of(op.result) < 3 or not isinstance(op.result.type, TensorType) or not is_float(element_of(op.result)):
             return None
         steps: list[tuple[BinaryOp, SSAValue]] = []
         declined: Miss | None = None
