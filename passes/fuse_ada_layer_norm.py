@@ -143,7 +143,7 @@ class ScaledByOnePlus(ModulatedNorm):
             return
         for normal, factor in orders(inner):
             norm = defining(normal, AffineNormOp)
-            if norm is None:
+            if norm is None or normal is shift:
                 continue
             plus = defining(factor, BinaryOp)
             if plus is None or plus.kind.data is not BinaryKind.ADD:
