@@ -237,3 +237,20 @@ def primitives(
     scores = x @ g.transpose(y, perm)
     g.output("y", after(g, g.softmax(between(g, scores), axis)) @ z)
     return g.module()
+
+
+def heads_in_batch(mask: str = "none", *, softmax_of_heads: bool = False, element: Attribute = f32) -> ModuleOp:
+    """Products of [B·H, S, D], as older exporters have them; the scores are split where a mask is applied."""
+    g = GraphBuilder()
+    shapes = [(S, D), (T, D), (T, E)]
+    q, k, v = (g.input(n, (B, s, H * d), element) for n, (s, d) in zip("qkv", shapes, strict=True))
+    q, k, v = (g.reshape(split(g, x), (B * H, s, d)) for x, (s, d) in zip((q, k, v), shapes, strict=True))
+    scores = (q @ g.transpose(k, [0, 2, 1])) * SCALE
+    if mask == "rows of the batch":
+        scores = scores + g.input("bias", (B * H, S, T))
+    elif mask != "none":
+        scores = masked(g, g.reshape(scores, (B, H, S, T)), mask, element)
+        scores = scores if softmax_of_heads else g.reshape(scores, (B * H, S, T))
+    weights = g.reshape(g.softmax(scores), (B * H, S, T))
+    g.output("y", merge(g, g.reshape(weights @ v, (B, H, S, E))))
+    return g.module()

@@ -19,6 +19,7 @@ from attention_spellings import (
     S,
     T,
     grouped,
+    heads_in_batch,
     primitives,
     spelled,
     swap,
@@ -149,6 +150,23 @@ def test_the_softmax_is_in_f32():
     check_declines(in_f32(weights=f32), ONLY, Reason.ELEMENT_TYPE, at="rlx.matmul")
 
 
+@pytest.mark.parametrize(
+    ("mask", "softmax_of_heads"),
+    [("none", False), ("bias", False), ("bias", True), ("row", False), ("seen, -inf", True), ("causal", False)],
+)
+def test_heads_in_the_batch(mask: str, softmax_of_heads: bool):
+    module = heads_in_batch(mask, softmax_of_heads=softmax_of_heads)
+    after = check_fusion(module, ONLY, fused={ATTENTION: 1}, mutants=False)
+    op = only_attention(after)
+    assert (op.layout.data, op.num_heads.value.data) == ("bsd", H)
+    assert set(others(after)) <= {"rlx.reshape"}
+
+
+def test_a_mask_for_batch_and_heads_in_one_stays_with_them():
+    after = check_fusion(heads_in_batch("rows of the batch"), ONLY, fused={ATTENTION: 1}, mutants=False)
+    assert only_attention(after).num_heads.value.data == 1
+
+
 # Repeated heads.
 
 
@@ -235,8 +253,9 @@ def test_every_class_of_numerics_is_stated():
         spelled(scale="q", heads="split", products="dot_general, turned"),
         primitives(q=(2, 3, 3, 3), k=(2, 3, 3, 3), v=(2, 3, 3, 3)),
         grouped("expand", "expand"),
+        heads_in_batch("bias"),
     ],
-    ids=["bias", "split", "dot_general", "square", "grouped"],
+    ids=["bias", "split", "dot_general", "square", "grouped", "heads in batch"],
 )
 def test_mutants(module: ModuleOp):
     assert check_mutants(module, ONLY, fused=ATTENTION)["original"] == 1

@@ -116,6 +116,31 @@ def test_the_product_is_in_another_block():
     assert [miss.reason for miss in ONLY.misses(module)] == [Reason.OTHER_BLOCK]
 
 
+def test_scores_that_are_split_otherwise():
+    """4 heads in the batch are 2 × 2 in one place and 1 × 4 in another; or another axis is split."""
+
+    def split_twice(g: GraphBuilder, scores: Value) -> Value:
+        other = g.reshape(masked(g, g.reshape(scores, (2, 2, S, T)), "bias"), (4, S, T))
+        return g.reshape(g.reshape(other, (1, 4, S, T)) + g.input("more", (T,)), (4, S, T))
+
+    def split_queries(g: GraphBuilder, scores: Value) -> Value:
+        return g.reshape(g.reshape(scores, (4, 1, S, T)) * 0.5, (S, 4, T)) * 0.5
+
+    for q, between in (((4, S, D), split_twice), ((4, S, D), split_queries)):
+        shapes = {"q": q, "k": (4, T, D), "v": (4 if between is split_twice else S, T, E)}
+        check_declines(primitives(between=between, **shapes), ONLY, Reason.RANK, at="rlx.matmul")
+
+
+def test_a_mask_of_the_batch_in_front_of_the_split():
+    def between(g: GraphBuilder, scores: Value) -> Value:
+        split_scores = masked(g, g.reshape(scores, (2, 2, S, T)), "bias")
+        return g.reshape(split_scores, (4, S, T)) + g.input("more", (4, 1, T))
+
+    check_declines(
+        primitives(q=(4, S, D), k=(4, T, D), v=(4, T, E), between=between), ONLY, Reason.MASK, at="rlx.matmul"
+    )
+
+
 def test_weights_that_are_contracted_along_the_queries():
     g = GraphBuilder()
     q, k = g.input("q", (B, H, T, D)), g.input("k", (B, H, T, D))

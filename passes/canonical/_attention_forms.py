@@ -228,6 +228,34 @@ def _packed(shape: Shape) -> Shape:
     return (*shape[:2], shape[2] * shape[3])
 
 
+class HeadsInBatch(FusionPattern[AttentionOp, AxesMatch]):
+    """One head for each of a batch that was [B, H] before is attention of H heads; the result is reshaped instead."""
+
+    root = AttentionOp
+    numerics = Numerics.EXACT
+
+    def check(self, op: AttentionOp, /) -> AxesMatch | None:
+        if op.layout.data is not AttentionLayout.BSD or op.num_heads.value.data != 1:
+            return None
+        reshapes = [r for r in (defining(value, ReshapeOp) for value in (op.q, op.k, op.v)) if r is not None]
+        shapes = [shape_of(r.input) for r in reshapes]
+        leading = {shape[:2] for shape in shapes}
+        if len(shapes) < 3 or len(leading) > 1 or any(len(s) != 4 or DYNAMIC in s for s in shapes):
+            return None
+        if any((s[0] * s[1], *s[2:]) != shape_of(r.result) for s, r in zip(shapes, reshapes, strict=True)):
+            return None
+        if op.mask is not None and shape_of(op.mask)[0] != 1:
+            return None
+        return AxesMatch(op, tuple(View(r.input) for r in reshapes), AttentionLayout.BHSD)
+
+    def rewrite(self, match: AxesMatch, rewriter: PatternRewriter, /) -> None:
+        op = match.attention
+        rewriter.insertion_point = InsertPoint.before(op)
+        q, k, v = (view.value for view in match.operands)
+        new = changed(op, q=q, k=k, v=v, layout=match.layout, num_heads=shape_of(q)[1], num_kv_heads=None)
+        _replace(rewriter, op, new, [ReshapeOp(new.result, shape_of(op.result), result_type=op.result.type)])
+
+
 class RepeatedHeads(AttentionForm):
     """K and V whose heads were repeated, each several times in a row, are those with fewer heads."""
 
@@ -332,6 +360,7 @@ def attention_forms() -> Sequence[FusionPattern[Any, Any]]:
         ConstantMask(MaskKind.CUSTOM),
         ConstantMask(MaskKind.BIAS),
         RepeatedHeads(),
+        HeadsInBatch(),
         HeadsBehindSequence(),
         PackedHeads(),
         ScaleInFront(),

@@ -37,6 +37,8 @@ class Mask:
     """One operation on scores: a bias is added, or ``hidden`` is put where keys are not seen."""
 
     value: SSAValue
+    rank: int
+    """Of the scores."""
     hidden: float | None = None
     """None for a bias."""
     shown: bool = True

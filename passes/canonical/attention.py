@@ -42,13 +42,13 @@ from rlx_dialect.ops.attention import AttentionOp
 from rlx_dialect.ops.contraction import DotGeneralOp, MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, WhereOp
 from rlx_dialect.ops.reduction import SoftmaxOp
-from rlx_dialect.ops.shape import TransposeOp
+from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
 from rlx_dialect.passes.canonical._attention_forms import View, attention_forms, named_scale
 from rlx_dialect.passes.canonical._masks import ABSORBING, Mask, built_mask, hides, is_masked_score
 from rlx_dialect.passes.matching.extents import Known, extents
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import defining, is_used, one_use, orders
-from rlx_dialect.shapes import DYNAMIC, Shape, show
+from rlx_dialect.shapes import DYNAMIC, Shape, broadcasts_to, is_static, show
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 Product = MatMulOp | DotGeneralOp
@@ -110,6 +110,8 @@ class _Scores:
     cap: float | None = None
     scale: float = 1.0
     """The product of all factors that are not in the cap."""
+    heads: tuple[int, int] | None = None
+    """Batch and heads, where they are one axis of Q, K and V, and two axes of scores in between."""
     numerics: Numerics = Numerics.WIDER
     product: Product | None = None
 
@@ -122,7 +124,8 @@ class AttentionMatch(Match):
     out: Product
     softmax: SoftmaxOp
     scores: _Scores
-    casts: tuple[CastOp, ...]
+    between: tuple[CastOp | ReshapeOp, ...]
+    """From the softmax to the product with V."""
     q: Factor
     k: Factor
     v: Factor
@@ -153,6 +156,8 @@ class ScaledDotProduct(FusionPattern[Product, AttentionMatch]):
         factors = dict.fromkeys([*match.out.operands, *scores.product.operands])
         rewriter.insertion_point = InsertPoint.before(match.out)
         q, k, v = (View(factor.value, factor.perm).built(rewriter) for factor in (match.q, match.k, match.v))
+        if scores.heads is not None:
+            q, k, v = (rewriter.insert(ReshapeOp(x, [*scores.heads, *shape_of(x)[1:]])).result for x in (q, k, v))
         packed = rank_of(q) == 3
         kind, mask = built_mask(rewriter, scores.masks, rank_of(q), element_of(q))
         dim, kv_heads = shape_of(q)[-1], 1 if packed else shape_of(k)[1]
@@ -174,9 +179,12 @@ class ScaledDotProduct(FusionPattern[Product, AttentionMatch]):
             axes = [*range(rank_of(q) - 2), rank_of(q) - 1, rank_of(q) - 2]
             result = TransposeOp(rewriter.insert(attention).result, axes, result_type=match.out.result.type)
             rewriter.replace(match.out, result)
+        elif scores.heads is not None:
+            result = ReshapeOp(rewriter.insert(attention).result, shape_of(match.out.result))
+            rewriter.replace(match.out, result)
         else:
             rewriter.replace(match.out, [attention], [attention.result])
-        for matched in (*match.casts, match.softmax, *scores.ops):
+        for matched in (*match.between, match.softmax, *scores.ops):
             rewriter.erase(matched)
         for factor in factors:
             _erase_transposes(rewriter, factor)
@@ -193,11 +201,11 @@ def _attention(op: Product, known: Known) -> AttentionMatch | Miss | None:
     found = _probabilities(op)
     if found is None or not is_used(op.result):
         return None
-    softmax, casts, turned = found
+    softmax, between, turned = found
     if softmax.axis_index != rank_of(softmax.result) - 1:
         detail = f"the softmax is over axis {softmax.axis_index} of {show(shape_of(softmax.result))}, not over the keys"
         return Miss(Reason.AXIS, op, detail, "nothing to do")
-    for step in (softmax, *casts):
+    for step in (softmax, *between):
         user = one_use(step.results[0], op)
         if isinstance(user, Miss):
             return user
@@ -208,7 +216,11 @@ def _attention(op: Product, known: Known) -> AttentionMatch | Miss | None:
     weights, v = (factors[1].swapped(), factors[0].swapped()) if turned else factors
     if weights.value is not op.operands[1 if turned else 0] or weights.perm != tuple(range(len(weights.perm))):
         return Miss(Reason.AXIS, op, "the weights are not contracted along the axis of their softmax", "nothing to do")
-    scores = _scores(softmax.input, op, _Scores())
+    scores = _Scores()
+    for step in between:
+        if isinstance(step, ReshapeOp) and (miss := _add_heads(step, op, scores)) is not None:
+            return miss
+    scores = _scores(softmax.input, op, scores)
     if isinstance(scores, Miss):
         return scores
     assert scores.product is not None
@@ -218,18 +230,32 @@ def _attention(op: Product, known: Known) -> AttentionMatch | Miss | None:
     if factors is None:
         detail = f"the scores are a product of rank {rank_of(scores.product.result)} or along other axes"
         return Miss(Reason.RANK, op, detail, "nothing to do")
-    match = AttentionMatch(op, softmax, scores, casts, factors[0], factors[1].swapped(), v, turned)
+    match = AttentionMatch(op, softmax, scores, between, factors[0], factors[1].swapped(), v, turned)
     return _misfit(match, known) or match
 
 
-def _probabilities(op: Product) -> tuple[SoftmaxOp, tuple[CastOp, ...], bool] | None:
-    """The softmax that ``op`` multiplies, casts between, and whether it is the second operand (of a dot_general)."""
+def _probabilities(op: Product) -> tuple[SoftmaxOp, tuple[CastOp | ReshapeOp, ...], bool] | None:
+    """The softmax that ``op`` multiplies, what is between, and whether it is the second operand (of a dot_general)."""
     for turned in (False, True) if isinstance(op, DotGeneralOp) else (False,):
-        value, casts = op.operands[1 if turned else 0], ()
-        if (cast := defining(value, CastOp)) is not None:
-            value, casts = cast.input, (cast,)
+        value = op.operands[1 if turned else 0]
+        between: list[CastOp | ReshapeOp] = []
+        # One of each: two casts round.
+        while (step := defining(value, (CastOp, ReshapeOp))) is not None and type(step) not in map(type, between):
+            between.append(step)
+            value = step.input
         if (softmax := defining(value, SoftmaxOp)) is not None:
-            return softmax, casts, turned
+            return softmax, tuple(between), turned
+    return None
+
+
+def _add_heads(op: ReshapeOp, site: Operation, found: _Scores) -> Miss | None:
+    """Note what the reshape ``op`` between [B·H, S, S] and [B, H, S, S] says about B and H, or why it is none."""
+    packed, split = sorted((shape_of(op.input), shape_of(op.result)), key=len)
+    fits = (len(packed), len(split)) == (3, 4) and is_static(split) and packed == (split[0] * split[1], *split[2:])
+    if not fits or found.heads not in (None, split[:2]):
+        detail = f"scores {show(shape_of(op.input))} are reshaped to {show(shape_of(op.result))}"
+        return Miss(Reason.RANK, site, detail, "nothing to do unless batch and heads were meant")
+    found.heads = split[:2]
     return None
 
 
@@ -237,7 +263,7 @@ def _scores(value: SSAValue, site: Operation, found: _Scores) -> _Scores | Miss:
     """Follow ``value`` back to the product of Q and K."""
     while True:
         op = value.owner
-        if isinstance(op, MatMulOp | DotGeneralOp | CastOp | BinaryOp | WhereOp | ActivationOp):
+        if isinstance(op, MatMulOp | DotGeneralOp | CastOp | BinaryOp | WhereOp | ActivationOp | ReshapeOp):
             user = one_use(value, site)
             if isinstance(user, Miss):
                 return user
@@ -253,7 +279,7 @@ def _scores(value: SSAValue, site: Operation, found: _Scores) -> _Scores | Miss:
         before = _before(op, site, found)
         if isinstance(before, Miss):
             return before
-        if shape_of(before) != shape_of(value):
+        if not isinstance(op, ReshapeOp) and shape_of(before) != shape_of(value):
             detail = f"{op.name} broadcasts the scores {show(shape_of(before))} to {show(shape_of(value))}"
             return Miss(Reason.SHAPES_DIFFER, site, detail, "expand Q or K first")
         value = before
@@ -270,6 +296,8 @@ def _before(op: Operation, site: Operation, found: _Scores) -> SSAValue | Miss:
             op.result
         ):
             return op.input
+        case ReshapeOp():
+            return _add_heads(op, site, found) or op.input
         case WhereOp():
             return _where(op, site, found)
         case BinaryOp(kind=kind) if kind.data is BinaryKind.ADD:
@@ -291,14 +319,14 @@ def _where(op: WhereOp, site: Operation, found: _Scores) -> SSAValue | Miss:
             return Miss(Reason.OTHER_CONSTANT, site, detail, "use -inf")
         if not is_masked_score(number, element):
             found.loosen(Numerics.NAN_POLICY)
-        return _add_mask(Mask(op.condition, number, shown), site, found) or scores
+        return _add_mask(Mask(op.condition, rank_of(op.result), number, shown), site, found) or scores
     return Miss(Reason.MASK, site, "hidden keys have scores that are no single known number", "use -inf")
 
 
 def _sum(op: BinaryOp, site: Operation, found: _Scores) -> SSAValue | Miss:
     for scores, mask in orders(op):
         if _leads_to_product(scores):
-            return _add_mask(Mask(mask), site, found) or scores
+            return _add_mask(Mask(mask, rank_of(op.result)), site, found) or scores
     return _no_scores(site, "neither summand is a product of Q and K")
 
 
@@ -321,7 +349,7 @@ def _leads_to_product(value: SSAValue, depth: int = 6) -> bool:
     op = value.owner
     if isinstance(op, MatMulOp | DotGeneralOp):
         return True
-    if depth == 0 or not isinstance(op, CastOp | ActivationOp | BinaryOp | WhereOp):
+    if depth == 0 or not isinstance(op, CastOp | ActivationOp | BinaryOp | WhereOp | ReshapeOp):
         return False
     operands = op.operands[1:] if isinstance(op, WhereOp) else op.operands
     return any(scalar_value(o) is None and _leads_to_product(o, depth - 1) for o in operands)
@@ -378,8 +406,8 @@ def _misfit(match: AttentionMatch, known: Known) -> Miss | None:
     if len(elements) > 1 or element_of(op.result) not in elements:
         names = ", ".join(sorted(map(str, elements)))
         return Miss(Reason.ELEMENT_TYPE, op, f"Q, K, V and a bias are of {names}", "cast them to one type first")
-    if len(v.perm) != rank:
-        return Miss(Reason.RANK, op, f"V has rank {len(v.perm)}, Q {rank}", "nothing to do")
+    if len(v.perm) != rank or (scores.heads is not None and (rank != 3 or match.turned)):
+        return Miss(Reason.RANK, op, f"V has rank {len(v.perm)}, Q {rank}, scores another", "nothing to do")
     static = (q.shape[-1], v.shape[-1]) if rank == 3 else (q.shape[1], k.shape[1], v.shape[1], q.shape[-1], v.shape[-1])
     if DYNAMIC in static:
         detail = f"heads or lanes of Q {show(q.shape)}, K {show(k.shape)} and V {show(v.shape)} are unknown"
@@ -390,7 +418,8 @@ def _misfit(match: AttentionMatch, known: Known) -> Miss | None:
     for other in (k, v):
         if not _same_extent(q.place(0), other.place(0), known):
             return _not_equal(op, q.shape[0], other.shape[0], "batch")
-    return next((miss for mask in scores.masks if (miss := _other_mask(mask.value, match, known))), None)
+    wrong = _other_split_mask if scores.heads is not None else _other_mask
+    return next((miss for mask in scores.masks if (miss := wrong(mask, match, known))), None)
 
 
 def _same_extent(a: tuple[SSAValue, int], b: tuple[SSAValue, int], known: Known) -> bool:
@@ -406,18 +435,32 @@ def _not_equal(op: Operation, a: int, b: int, what: str) -> Miss:
     return Miss(Reason.SHAPES_DIFFER, op, f"{detail} differ", "expand the smaller one first")
 
 
-def _other_mask(mask: SSAValue, match: AttentionMatch, known: Known) -> Miss | None:
+def _no_mask(match: AttentionMatch, mask: Mask) -> Miss:
+    detail = f"a mask of shape {show(shape_of(mask.value))} for {show([match.k.shape[-2]])} keys"
+    return Miss(Reason.MASK, match.out, detail, "expand it to one value a key")
+
+
+def _other_mask(mask: Mask, match: AttentionMatch, known: Known) -> Miss | None:
     """Why ``mask`` does not have extents of 1 or those of the scores."""
-    op, q, rank = match.out, match.q, rank_of(mask)
-    if rank > len(q.perm) or rank == 0 or shape_of(mask)[-1] != match.k.shape[-2]:
-        detail = f"a mask of shape {show(shape_of(mask))} for {show([match.k.shape[-2]])} keys"
-        return Miss(Reason.MASK, op, detail, "expand it to one value a key")
+    q, value, rank = match.q, mask.value, rank_of(mask.value)
+    if rank > len(q.perm) or rank == 0 or shape_of(value)[-1] != match.k.shape[-2]:
+        return _no_mask(match, mask)
     places = [q.place(axis) for axis in range(len(q.perm) - 1)] + [match.k.place(-2)]
     for axis in range(1, rank + 1):
-        extent = shape_of(mask)[-axis]
-        if (extent != 1 or axis == 1) and not _same_extent((mask, rank - axis), places[-axis], known):
-            return _not_equal(op, shape_of(places[-axis][0])[places[-axis][1]], extent, "scores and mask")
+        extent = shape_of(value)[-axis]
+        if (extent != 1 or axis == 1) and not _same_extent((value, rank - axis), places[-axis], known):
+            return _not_equal(match.out, shape_of(places[-axis][0])[places[-axis][1]], extent, "scores and mask")
     return None
+
+
+def _other_split_mask(mask: Mask, match: AttentionMatch, known: Known) -> Miss | None:
+    """The same, where batch and heads are two axes of the scores; all their extents are static then."""
+    assert match.scores.heads is not None
+    shape = shape_of(mask.value)
+    full = (*match.scores.heads, match.q.shape[-2], match.k.shape[-2])
+    # Three axes are batch and heads in one in front of the split, but heads behind it.
+    fits = 0 < len(shape) <= (4 if mask.rank == 4 else 2) and broadcasts_to(shape, full) and shape[-1] == full[-1]
+    return None if fits else _no_mask(match, mask)
 
 
 def patterns() -> Sequence[FusionPattern[Any, Any]]:
