@@ -41,6 +41,7 @@ from rlx_dialect.passes.canonical._spelling import Spelling, Spellings
 from rlx_dialect.passes.dce import erase_dead
 from rlx_dialect.passes.matching.driver import apply_patterns
 from rlx_dialect.passes.matching.fusion import FusionPattern, Miss, Numerics, PatternFusionPass
+from rlx_dialect.passes.matching.observe import is_observed
 from rlx_dialect.xdsl_compat import Context
 
 
@@ -75,7 +76,9 @@ class CanonicalizeOps(PatternFusionPass):
     def _prepared(self) -> Sequence[FusionPattern[Any, Any]]:
         prepared = super()._prepared()
         spellings = [pattern for pattern in prepared if isinstance(pattern, Spelling)]
-        return [Spellings(spellings), *(pattern for pattern in prepared if not isinstance(pattern, Spelling))]
+        others = [pattern for pattern in prepared if not isinstance(pattern, Spelling)]
+        # Who watches wants to know which of them it was; the order is the same.
+        return [*spellings, *others] if is_observed() else [Spellings(spellings), *others]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._canonicalize(op, self._prepared())

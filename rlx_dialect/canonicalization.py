@@ -178,6 +178,11 @@ def _unexpanded(
         return rewriter.insert(ConstantOp.of(np.asarray(value), TensorType(element_of(operand), ()))).result
     assert isinstance(source, ExpandOp | ReshapeOp)
     small = shape_of(source.input)
+    # An unknown extent that is given a length may be a 1, even if the type of the result does not say so.
+    if isinstance(source, ExpandOp):
+        kept = source.target.get_values()[len(shape) - len(small) :]
+        if any(have == DYNAMIC and want != -1 for have, want in zip(small, kept, strict=True)):
+            return None
     # A reshape that only puts ones in front is an expansion. With two unknown extents, equal ones prove nothing.
     if isinstance(source, ReshapeOp) and not (
         len(small) < len(shape) and shape == (1,) * (len(shape) - len(small)) + small and small.count(DYNAMIC) <= 1

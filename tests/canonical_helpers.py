@@ -60,6 +60,9 @@ def canonical(module: ModuleOp, *, strict: bool = False) -> ModuleOp:
         with checking_rewrites("module") as checks:
             CanonicalizeOps(strict=strict).apply(Context(), after)
         assert not checks.unchecked
+        unobserved = module.clone()
+        CanonicalizeOps(strict=strict).apply(Context(), unobserved)
+        assert print_module(unobserved) == print_module(after)
     after.verify()
     check_dominance(after)
     old, new = main_function(module), main_function(after)

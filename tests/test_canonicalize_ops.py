@@ -149,6 +149,17 @@ def test_an_expand_before_an_elementwise_operation(
     assert operations(canonical(made(build, x, y))) == ([] if dropped else ["expand"]) + ["binary mul"]
 
 
+def test_an_expand_whose_type_hides_its_length():
+    module = graph(
+        """%e = rlx.expand %y {shape = [4, 8]} : tensor<?x8xf32> -> tensor<?x8xf32>
+        %r = rlx.binary add %x, %e : (tensor<1x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>""",
+        "%x: tensor<1x8xf32>, %y: tensor<?x8xf32>",
+        "tensor<?x8xf32>",
+        "%r",
+    )
+    assert operations(canonical(module)) == ["expand", "binary add"]
+
+
 def test_expands_of_several_operands():
     """Two of three may go, and the last one brings the shape."""
 

@@ -11,6 +11,7 @@ from rlx_dialect.base import RlxOp
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.passes.matching.numerics import Numerics
 from rlx_dialect.passes.matching.observe import recording
+from rlx_dialect.xdsl_compat import is_side_effect_free
 
 _Inputs = tuple[type[Operation], Hashable]
 
@@ -43,7 +44,7 @@ def _merge_in(block: Block) -> bool:
             if other is not op:
                 same = known.setdefault(inputs, {_rest(other): other})
                 kept = same.setdefault(_rest(op), op)
-                if kept is not op:
+                if kept is not op and is_side_effect_free(op):
                     with recording("MergeDuplicates", Numerics.EXACT) as rewriter:
                         rewriter.replace(op, [], kept.results)
                     changed = True

@@ -244,7 +244,7 @@ def matches(term: Term, value: SSAValue, known: Bindings = Bindings()) -> Iterat
 
 def _applied(term: Apply, value: SSAValue, known: Bindings) -> Iterator[Bindings]:
     op = value.owner
-    if type(op) is not term.op_type or kind_of(op) is not term.kind or (term.test and not term.test(op)):
+    if not isinstance(op, term.op_type) or kind_of(op) is not term.kind or (term.test and not term.test(op)):
         return
     start = Bindings({**known.values, term: value}, (*known.ops, op), known.numbers)
     operands = list(op.operands)

@@ -144,7 +144,7 @@ def _used_outside(root: Operation, ops: Sequence[Operation], bindings: Bindings)
 class Spellings(FusionPattern[RlxOp, Any]):
     """Many patterns of formulas as one: at an operation only those are tried whose formulas begin as it does.
 
-    The first of them that matches is taken, and its numerics count.
+    The first of them that matches is taken. Made for speed: the patterns one after the other do the same.
     """
 
     def __init__(self, patterns: Sequence[Spelling]):
@@ -174,7 +174,6 @@ class Spellings(FusionPattern[RlxOp, Any]):
         found = self._decide(op)
         if isinstance(found, tuple):
             pattern, match = found
-            self.numerics = pattern.numerics
             pattern.rewrite(match, rewriter)
 
     def _decide(self, op: Operation) -> tuple[Spelling, Found] | Miss | None:
