@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
-from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from rlx_dialect.base import byte_size
 from rlx_dialect.pipelines.targets import GateConstants, Target
-from rlx_dialect.shapes import element_count
 
 VIEWS = frozenset({"rlx.constant", "rlx.reshape", "rlx.transpose", "rlx.narrow"})
 """Operations that launch nothing and move nothing."""
@@ -39,15 +39,6 @@ class GraphIoProfile:
 
     def __sub__(self, other: GraphIoProfile) -> GraphIoProfile:
         return GraphIoProfile(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-def byte_size(type: Attribute) -> int:
-    """The bytes of a value of ``type``; 0 where an extent is unknown or the type has no size."""
-    if isinstance(type, TensorType):
-        return (element_count(type.get_shape()) or 0) * byte_size(type.element_type)
-    if isinstance(type, ComplexType):
-        return 2 * byte_size(type.element_type)
-    return max(1, type.bitwidth // 8) if isinstance(type, FixedBitwidthType) else 0
 
 
 def profile(operations: Iterable[Operation], outputs: Iterable[SSAValue] = ()) -> GraphIoProfile:

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType, TensorType
+from xdsl.dialects.builtin import (
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    NoneType,
+    TensorType,
+)
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef, traits_def
 from xdsl.traits import Pure
@@ -235,6 +241,15 @@ def element_of(value: SSAValue) -> Attribute:
 
 def rank_of(value: SSAValue) -> int:
     return len(shape_of(value))
+
+
+def byte_size(type: Attribute) -> int:
+    """The bytes of a value of ``type``; 0 where an extent is unknown or the type has no size."""
+    if isinstance(type, TensorType):
+        return (element_count(type.get_shape()) or 0) * byte_size(type.element_type)
+    if isinstance(type, ComplexType):
+        return 2 * byte_size(type.element_type)
+    return max(1, type.bitwidth // 8) if isinstance(type, FixedBitwidthType) else 0
 
 
 def apply_op(op: RlxOp, args: Sequence[Array]) -> tuple[Array, ...]:
