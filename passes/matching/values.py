@@ -69,7 +69,8 @@ def used_by_only(value: SSAValue, users: Sequence[Operation], site: Operation) -
 
 def orders(op: BinaryOp) -> tuple[tuple[SSAValue, SSAValue], tuple[SSAValue, SSAValue]]:
     """The operands of a commutative operation in both orders."""
-    return (op.lhs, op.rhs), (op.rhs, op.lhs)
+    lhs, rhs = op.operands  # Once: xDSL's accessors by name are slow, and this is asked of every sum and product.
+    return (lhs, rhs), (rhs, lhs)
 
 
 def other_operand(op: BinaryOp, value: SSAValue) -> SSAValue:
