@@ -204,4 +204,4 @@ def _defined_between(
         if isinstance(op, Operation) and op in between and op not in found:
             found.add(op)
             path += (operand.owner for operand in op.operands)
-    return [op for op in between if op in found]
+    return tuple(op for op in between if op in found)
