@@ -197,15 +197,15 @@ def not_identity(norm: AffineNormOp, site: Operation) -> Miss | None:
     return None
 
 
-def is_modulated(norm: AffineNormOp) -> bool:
-    """Whether the norm would become part of an adaptive one."""
+def is_modulated(norm: AffineNormOp, forms: Sequence[ModulatedNorm]) -> bool:
+    """Whether the norm would become part of an adaptive one, in one of the ``forms``."""
     if not_identity(norm, norm) is not None:
         return False
     near = {use.operation for use in norm.result.uses}
     if len(near) > 2:
         return False
     after = {use.operation for op in near for result in op.results for use in result.uses}
-    matches = (form.decide(op) for form in (ScaledByOnePlus(), PlusScaled()) for op in after)
+    matches = (form.decide(op) for form in forms for op in after)
     return any(isinstance(match, AdaMatch) and match.norm is norm for match in matches)
 
 

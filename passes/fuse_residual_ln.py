@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.ops.normalization import AffineNormOp, FusedResidualLnOp, FusedResidualOp
-from rlx_dialect.passes.fuse_ada_layer_norm import is_modulated
+from rlx_dialect.passes.fuse_ada_layer_norm import PlusScaled, ScaledByOnePlus, is_modulated
 from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.values import Place, defining, insertion_place, not_one_shape
@@ -51,6 +51,7 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
         self.fused = fused
         self.root = fused.NORM
         self.extents: Known = {}
+        self.adaptive = (ScaledByOnePlus(), PlusScaled())
 
     def check(self, op: AffineNormOp, /) -> ResidualNormMatch | Miss | None:
         add = defining(op.x, BinaryOp)
@@ -65,11 +66,16 @@ class FuseResidualNorm(FusionPattern[AffineNormOp, ResidualNormMatch]):
             detail = "the sum is also the norm's gamma or beta"
             return Miss(Reason.MORE_THAN_ONE_USE, op, detail, "nothing to do: the sum has to be there first")
         keeps_sum = not op.x.has_one_use()
-        if keeps_sum and is_modulated(op):
+        if keeps_sum and self._is_modulated(op):
             detail = "the sum is used again, and the norm is part of an adaptive norm"
             return Miss(Reason.OTHER_CONSUMER, op, detail, "nothing to do: the adaptive norm takes it in")
         place = insertion_place(add, op, [add.result], op.operands[1:])
         return place if isinstance(place, Miss) else ResidualNormMatch(add, op, place, keeps_sum)
+
+    def _is_modulated(self, norm: AffineNormOp) -> bool:
+        for form in self.adaptive:
+            form.strict = self.strict
+        return is_modulated(norm, self.adaptive)
 
     def rewrite(self, match: ResidualNormMatch, rewriter: PatternRewriter, /) -> None:
         add, norm = match.add, match.norm

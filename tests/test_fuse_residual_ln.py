@@ -315,6 +315,16 @@ def test_an_adaptive_norm_of_a_sum_that_lives_on_is_left_to_it():
     check_fusion(modulated("%t, %s, %n"), FuseResidualLn(), fused={FUSED: 1}, mutants=False)
 
 
+def test_strict_numerics_leave_a_norm_only_to_what_they_allow():
+    """n + n·g + b changes the order of operations in an adaptive norm."""
+    text = print_module(modulated("%t, %s")).replace(f"add %g, %c : ({V}, tensor<f32>) -> {V}", "PLUS")
+    other = text.replace("PLUS", f"mul %n, %g : ({T}, {V}) -> {T}").replace(
+        f"mul %n, %p : ({T}, {V})", f"add %n, %p : ({T}, {T})"
+    )
+    check_declines(parse(other), FuseResidualLn(), Reason.OTHER_CONSUMER, at="rlx.layer_norm")
+    check_fusion(parse(other), FuseResidualLn(strict=True), fused={FUSED: 1}, mutants=False)
+
+
 def vectors(*lines: str) -> ModuleOp:
     return graph("\n".join([f"%s = rlx.binary add %x, %r : ({V}, {V}) -> {V}", *lines]), f"%x: {V}, %r: {V}", V, "%n")
 
