@@ -33,13 +33,11 @@ from rlx_dialect.ops.convolution import ConvOp, FusedConvBiasActOp
 from rlx_dialect.ops.elementwise import BinaryOp
 from rlx_dialect.passes.fuse_conv_bias_act import (
     FuseConvBiasAct,
-    FuseConvResidual,
     KernelLimits,
     channel_vector,
     reshaped,
     unsupported,
 )
-from rlx_dialect.passes.matching.epilogue import FuseEpilogue
 from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import erase_dead_sources, one_use, other_operand
@@ -115,4 +113,4 @@ class FuseConvAffineAct(FuseConvBiasAct):
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         limits = KernelLimits() if self.kernel_limits else None
-        return [FuseConvAffine(limits), FuseConvResidual(), FuseEpilogue(FusedConvBiasActOp, self.epilogues)]
+        return [FuseConvAffine(limits), *self.following()]

@@ -202,4 +202,9 @@ class FuseConvBiasAct(PatternFusionPass):
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         limits = KernelLimits() if self.kernel_limits else None
-        return [FuseConvBias(limits), FuseConvResidual(), FuseEpilogue(FusedConvBiasActOp, self.epilogues)]
+        return [FuseConvBias(limits), *self.following()]
+
+    def following(self) -> Sequence[FusionPattern[Any, Any]]:
+        """What is taken in once a convolution and its bias are one operation."""
+        epilogue = FuseEpilogue(FusedConvBiasActOp, self.epilogues, "the convolution and its bias")
+        return [FuseConvResidual(), epilogue]

@@ -119,4 +119,4 @@ class FuseMatMulBiasAct(PatternFusionPass):
     epilogues: tuple[str, ...] = (ActivationKind.GELU.value, ActivationKind.SILU.value)
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
-        return [FuseBias(), FuseEpilogue(FusedMatMulBiasActOp, self.epilogues)]
+        return [FuseBias(), FuseEpilogue(FusedMatMulBiasActOp, self.epilogues, "the product and its bias")]

@@ -208,8 +208,8 @@ def test_the_activation_is_none_of_the_epilogues():
     (miss,) = FuseMatMulBiasAct().misses(module)
     assert miss.reason is Reason.UNSUPPORTED_KIND
     assert str(miss) == (
-        "rlx.activation %a: unsupported-kind: what is before it is fused, but the epilogue gelu_approx is not among "
-        "gelu, silu (add gelu_approx to epilogues if the target's kernel has it)"
+        "rlx.activation %a: unsupported-kind: the product and its bias are fused, but the epilogue gelu_approx is "
+        "not among gelu, silu (add gelu_approx to epilogues if the target's kernel has it)"
     )
 
 

@@ -31,10 +31,11 @@ class FuseEpilogue(FusionPattern[ActivationOp, EpilogueMatch]):
     root = ActivationOp
     numerics = Numerics.WIDER
 
-    def __init__(self, fused: type[WithEpilogue], kinds: Collection[ActivationKind | str]):
-        """Raises ValueError for a kind that there is not."""
+    def __init__(self, fused: type[WithEpilogue], kinds: Collection[ActivationKind | str], before: str):
+        """``before`` names what is fused without the activation. Raises ValueError for a kind that there is not."""
         self.fused = fused
         self.kinds = [ActivationKind(kind) for kind in kinds]
+        self.before = before
 
     def check(self, op: ActivationOp, /) -> EpilogueMatch | Miss | None:
         fused = defining(op.input, self.fused)
@@ -43,7 +44,7 @@ class FuseEpilogue(FusionPattern[ActivationOp, EpilogueMatch]):
         kind = op.kind.data
         if kind not in self.kinds:
             known = ", ".join(self.kinds) or "none"
-            detail = f"what is before it is fused, but the epilogue {kind} is not among {known}"
+            detail = f"{self.before} are fused, but the epilogue {kind} is not among {known}"
             return Miss(Reason.UNSUPPORTED_KIND, op, detail, f"add {kind} to epilogues if the target's kernel has it")
         return not_absorbed(fused, op, op) or EpilogueMatch(fused, op)
 
