@@ -255,7 +255,7 @@ def _add_heads(op: ReshapeOp, site: Operation, found: _Scores) -> Miss | None:
     if not fits or found.heads not in (None, split[:2]):
         detail = f"scores {show(shape_of(op.input))} are reshaped to {show(shape_of(op.result))}"
         return Miss(Reason.RANK, site, detail, "nothing to do unless batch and heads were meant")
-    found.heads = split[:2]
+    found.heads = (split[0], split[1])
     return None
 
 
