@@ -32,51 +32,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ComplexType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
-from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.base import shape_of
 from rlx_dialect.ops.contraction import ContractionOp
 from rlx_dialect.ops.convolution import ConvolutionOp
 from rlx_dialect.ops.elementwise import (
-    NOT_REGION_FUSABLE_ACTIVATIONS,
-    NOT_REGION_FUSABLE_BINARIES,
-    ActivationOp,
-    BinaryOp,
-    CastOp,
-    CompareOp,
     ElementwiseOp,
-    WhereOp,
 )
-from rlx_dialect.ops.region import ElementwiseRegionOp, YieldOp, with_operands
+from rlx_dialect.ops.region import ElementwiseRegionOp
 from rlx_dialect.passes.matching.fusion import FusionPass, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.observe import recording
+from rlx_dialect.passes.matching.regions import fusable, region_of
 from rlx_dialect.shapes import show
 from rlx_dialect.xdsl_compat import PatternRewriter
 
 CONTRACTIONS = (ContractionOp, ConvolutionOp)
 """What a region may become the epilogue of."""
-
-
-def fusable(op: ElementwiseOp) -> Miss | None:
-    """None if a region can evaluate ``op``, else the reason why not."""
-    if any(isinstance(element_of(value), ComplexType) for value in (*op.operands, *op.results)):
-        return Miss(Reason.ELEMENT_TYPE, op, "regions do not compute with complex numbers", "split real and imaginary")
-    if not all(isinstance(operand.type, TensorType) for operand in op.operands):
-        return Miss(Reason.ELEMENT_TYPE, op, "regions take tensors, and it has a scalar", "use a tensor of rank 0")
-    match op:
-        case ActivationOp():
-            what, fits = op.kind.data.value, op.kind.data not in NOT_REGION_FUSABLE_ACTIVATIONS
-        case BinaryOp():
-            what, fits = op.kind.data.value, op.kind.data not in NOT_REGION_FUSABLE_BINARIES
-        case CastOp():
-            what, fits = "a change of element type", op.input.type == op.result.type
-        case CompareOp() | WhereOp():
-            return None
-        case _:
-            what, fits = op.name, False
-    return None if fits else Miss(Reason.UNSUPPORTED_KIND, op, f"regions do not evaluate {what}", "decompose it first")
 
 
 class _Region:
@@ -196,21 +170,7 @@ def _takes_contraction(op: Operation) -> bool:
 
 def _emit(region: _Region, rewriter: PatternRewriter) -> None:
     """Replace the operations by a region at the last of them."""
-    *inner, tail = reversed(region.members)
-    members = [*inner, tail]
-    own = {member.results[0] for member in members}
-    inputs = list(dict.fromkeys(operand for member in members for operand in member.operands if operand not in own))
-    body = ElementwiseRegionOp.empty_body([element_of(value) for value in inputs])
-    scalars: dict[SSAValue, SSAValue] = {}
-    for value, argument in zip(inputs, body.block.args, strict=True):
-        argument.name_hint = value.name_hint
-        scalars[value] = argument
-    for member in members:
-        step = with_operands(member, [scalars[operand] for operand in member.operands])
-        body.block.add_op(step)
-        scalars[member.results[0]] = step.results[0]
-    body.block.add_op(YieldOp(scalars[tail.results[0]]))
-    fused = ElementwiseRegionOp(inputs, body, result_type=tail.results[0].type)
-    rewriter.replace(tail, fused)
-    for member in reversed(inner):
+    tail, *inner = region.members
+    rewriter.replace(tail, region_of(region.members[::-1]))
+    for member in inner:
         rewriter.erase(member)

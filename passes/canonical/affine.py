@@ -17,7 +17,7 @@ After::
     %5 = rlx.binary mul %x, %2           : (tensor<2x4x5x5xf32>, tensor<4x1x1xf32>) -> …
     %6 = rlx.binary add %5, %4           : …
 
-Chains of three or more; what they start from is computed on every call, or it would all be known before. A vector
+``rlx.batch_norm_inference`` becomes the same along its last axis. Chains of three or more; what they start from is computed on every call, or it would all be known before. A vector
 along the last axis is no channel: it may be a bias, which a product takes in. Numerics: ``nan-policy``, since an
 infinite or zero statistic comes out otherwise; the rest is sums in another order.
 """
@@ -26,15 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.base import element_of, rank_of, shape_of
-from rlx_dialect.dtypes import is_float
+from rlx_dialect.dtypes import is_float, is_narrow
 from rlx_dialect.graph import is_load_time
+from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.normalization import BatchNormInferenceOp
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import defining, one_use, orders
 from rlx_dialect.shapes import broadcasts_to
@@ -139,10 +142,47 @@ class ToScaleAndShift(FusionPattern[BinaryOp, ChainMatch]):
             rewriter.erase(op)
 
 
+@dataclass(frozen=True)
+class BatchNormMatch(Match):
+    norm: BatchNormInferenceOp
+
+
+class BatchNormToScaleAndShift(FusionPattern[BatchNormInferenceOp, BatchNormMatch]):
+    """``rlx.batch_norm_inference`` with statistics from load time → mul and add of vectors along its last axis."""
+
+    root = BatchNormInferenceOp
+    numerics = Numerics.NAN_POLICY
+
+    def __init__(self) -> None:
+        self.known: dict[SSAValue, bool] = {}
+
+    def check(self, op: BatchNormInferenceOp, /) -> BatchNormMatch | Miss | None:
+        if is_load_time(op.x, self.known) or not all(is_load_time(v, self.known) for v in op.operands[1:]):
+            return None
+        element = element_of(op.x)
+        if is_narrow(element):
+            detail = f"a product and a sum in {element} are rounded where the norm is not"
+            return Miss(Reason.ELEMENT_TYPE, op, detail, "cast to f32 first")
+        return BatchNormMatch(op)
+
+    def rewrite(self, match: BatchNormMatch, rewriter: PatternRewriter, /) -> None:
+        norm = match.norm
+        eps = scalar(rewriter, norm.eps.value.data, element_of(norm.x))
+
+        def combined(kind: BinaryKind, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+            return rewriter.insert(BinaryOp(kind, lhs, rhs)).result
+
+        inverse = rewriter.insert(ActivationOp(ActivationKind.RSQRT, combined(BinaryKind.ADD, norm.var, eps))).result
+        scale = combined(BinaryKind.MUL, norm.gamma, inverse)
+        shift = combined(BinaryKind.SUB, norm.beta, combined(BinaryKind.MUL, norm.mean, scale))
+        product = rewriter.insert(BinaryOp(BinaryKind.MUL, norm.x, scale, result_type=norm.result.type))
+        rewriter.replace(norm, BinaryOp(BinaryKind.ADD, product, shift, result_type=norm.result.type))
+
+
 def _is_channel(shape: Sequence[int]) -> bool:
     """[C, 1, …] or [1, C, 1, …] with C above 1."""
     return shape[-1:] == (1,) and sum(extent != 1 for extent in shape) == 1 and min(shape) > 0
 
 
-def patterns() -> Sequence[ToScaleAndShift]:
-    return [ToScaleAndShift()]
+def patterns() -> Sequence[FusionPattern[Any, Any]]:
+    return [ToScaleAndShift(), BatchNormToScaleAndShift()]
