@@ -172,6 +172,9 @@ def spelled(
     weights = g.softmax(masked(g, scaled(g, scores, scale), mask, element))
     if products == "dot_general, turned":
         result = g.transpose(g.insert(DotGeneralOp(v.ssa, weights.ssa, [1], [3], [0, 2], [0, 1])), [0, 1, 3, 2])
+    elif products == "matmul, turned":
+        vt = g.transpose(g.reshape(v, (B, T, H, E)), [0, 2, 3, 1])
+        result = g.transpose(vt @ g.transpose(weights, [0, 1, 3, 2]), [0, 1, 3, 2])
     elif products == "dot_general":
         result = g.insert(DotGeneralOp(weights.ssa, v.ssa, [3], [1], [0, 1], [0, 2]))
     else:

@@ -80,7 +80,7 @@ SPELLINGS: list[tuple[dict[str, Any], str]] = [
     *(
         ({"heads": heads, "products": products, "scale": "q"}, "none")
         for heads in ("split", "given")
-        for products in ("dot_general", "dot_general, turned")
+        for products in ("dot_general", "dot_general, turned", "matmul, turned")
     ),
 ]  # fmt: skip
 
@@ -251,11 +251,12 @@ def test_every_class_of_numerics_is_stated():
         spelled(scale="mul", mask="bias"),
         spelled(heads="split", mask="row"),
         spelled(scale="q", heads="split", products="dot_general, turned"),
+        spelled(scale="q", heads="split", products="matmul, turned"),
         primitives(q=(2, 3, 3, 3), k=(2, 3, 3, 3), v=(2, 3, 3, 3)),
         grouped("expand", "expand"),
         heads_in_batch("bias"),
     ],
-    ids=["bias", "split", "dot_general", "square", "grouped", "heads in batch"],
+    ids=["bias", "split", "dot_general", "turned", "square", "grouped", "heads in batch"],
 )
 def test_mutants(module: ModuleOp):
     assert check_mutants(module, ONLY, fused=ATTENTION)["original"] == 1

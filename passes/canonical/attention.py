@@ -52,6 +52,7 @@ from rlx_dialect.shapes import DYNAMIC, Shape, broadcasts_to, is_static, show
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 Product = MatMulOp | DotGeneralOp
+_Step = CastOp | ReshapeOp | TransposeOp
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ class AttentionMatch(Match):
     out: Product
     softmax: SoftmaxOp
     scores: _Scores
-    between: tuple[CastOp | ReshapeOp, ...]
-    """From the softmax to the product with V."""
+    between: tuple[_Step, ...]
+    """From the product with V back to the softmax."""
     q: Factor
     k: Factor
     v: Factor
@@ -214,7 +215,7 @@ def _attention(op: Product, known: Known) -> AttentionMatch | Miss | None:
         detail = f"products of rank {rank_of(op.result)} or with other axes; attention has [B, H, S, D] or [B, S, D]"
         return Miss(Reason.RANK, op, detail, "nothing to do")
     weights, v = (factors[1].swapped(), factors[0].swapped()) if turned else factors
-    if weights.value is not op.operands[1 if turned else 0] or weights.perm != tuple(range(len(weights.perm))):
+    if weights.perm != tuple(range(len(weights.perm))):
         return Miss(Reason.AXIS, op, "the weights are not contracted along the axis of their softmax", "nothing to do")
     scores = _Scores()
     for step in between:
@@ -234,11 +235,19 @@ def _attention(op: Product, known: Known) -> AttentionMatch | Miss | None:
     return _misfit(match, known) or match
 
 
-def _probabilities(op: Product) -> tuple[SoftmaxOp, tuple[CastOp | ReshapeOp, ...], bool] | None:
-    """The softmax that ``op`` multiplies, what is between, and whether it is the second operand (of a dot_general)."""
-    for turned in (False, True) if isinstance(op, DotGeneralOp) else (False,):
+def _probabilities(op: Product) -> tuple[SoftmaxOp, tuple[_Step, ...], bool] | None:
+    """The softmax that ``op`` multiplies, what is between, and whether it comes to the second operand.
+
+    That is so where lanes come before queries: a dot_general, or what it is lowered to, Vᵀ by transposed weights.
+    """
+    for turned in (False, True):
         value = op.operands[1 if turned else 0]
-        between: list[CastOp | ReshapeOp] = []
+        between: list[_Step] = []
+        while (transpose := defining(value, TransposeOp)) is not None:
+            between.append(transpose)
+            value = transpose.input
+        if turned and isinstance(op, MatMulOp) and not between:
+            continue
         # One of each: two casts round.
         while (step := defining(value, (CastOp, ReshapeOp))) is not None and type(step) not in map(type, between):
             between.append(step)
