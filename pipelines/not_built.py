@@ -4,8 +4,6 @@ from __future__ import annotations
 
 PASSES_NOT_BUILT_YET = frozenset(
     {
-        "rlx-lower-control-flow",
         "rlx-fuse-attention-backward-all",
-        "rlx-select-peaks-only-outputs",
     }
 )

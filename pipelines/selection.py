@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlx_dialect.base import RlxOp
     from rlx_dialect.passes.matching.fusion import FusionPass
 
-OptionText = Callable[[Situation], bool | int | str]
+OptionText = Callable[[Situation], bool | float | str]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PassSpec:
     """One pass with its options, as it stands in a pipeline string."""
 
     name: str
-    options: tuple[tuple[str, bool | int | str], ...] = ()
+    options: tuple[tuple[str, bool | float | str], ...] = ()
 
     def __str__(self) -> str:
         if not self.options:
@@ -38,7 +38,7 @@ class PassSpec:
         return f"{self.name}{{{values}}}"
 
 
-def _option_text(value: bool | int | str) -> str:
+def _option_text(value: bool | float | str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -59,8 +59,15 @@ def _threshold(situation: Situation) -> int:
     return situation.options.fuse_attn_threshold
 
 
-def _target_name(situation: Situation) -> str:
-    return situation.target.name
+def _may_change_outputs(situation: Situation) -> bool:
+    """On the cpu a result is not read back from anywhere."""
+    return situation.target.gate.roundtrip_ns > 0 and not situation.options.no_io_peaks_output
+
+
+def _readback_bw(situation: Situation) -> float:
+    """As the gate counts it (:func:`rlx_dialect.pipelines.gate.score`): 1 where memory is unified."""
+    gate = situation.target.gate
+    return 1 if gate.unified_memory else gate.host_readback_bw
 
 
 def _epilogues(fused: type[RlxOp]) -> OptionText:
@@ -138,7 +145,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "rlx-select-peaks-only-outputs",
         (Claimed("fft"), Claimed("welch_peaks")),
-        {"target": _target_name, "enabled": lambda s: not s.options.no_io_peaks_output},
+        {"enabled": _may_change_outputs, "readback-bw": _readback_bw, "min-gain": lambda s: s.target.gate.min_gain_ns},
     ),
     Row("rlx-dce", is_fusion=False),
 )

@@ -117,6 +117,14 @@ class PadMode(StrEnum):
     WRAP = "wrap"
 
 
+class FftNorm(StrEnum):
+    """How a Fourier transform is scaled; see :class:`rlx_dialect.ops.spectral.FftOp`."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+    ORTHO = "ortho"
+
+
 class ScatterReduction(StrEnum):
     NONE = "none"
     ADD = "add"
@@ -171,6 +179,11 @@ class PadModeAttr(EnumAttribute[PadMode], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_attr_definition
+class FftNormAttr(EnumAttribute[FftNorm], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.fft_norm"
+
+
+@irdl_attr_definition
 class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAttribute):
     name = "rlx.scatter_reduction"
 
@@ -185,5 +198,6 @@ RLX_ATTRIBUTES = [
     AttentionLayoutAttr,
     RopeStyleAttr,
     PadModeAttr,
+    FftNormAttr,
     ScatterReductionAttr,
 ]

@@ -7,6 +7,7 @@ needed in a body comes in as a rank-0 operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, i1
@@ -47,7 +48,7 @@ class YieldOp(AbstractYieldOperation[Attribute]):
     traits = traits_def(IsTerminator(), Pure())
 
     def verify_(self) -> None:
-        if not isinstance(parent := self.parent_op(), RegionOp):
+        if not isinstance(parent := self.parent_op(), BodyOp):
             where = "no operation" if parent is None else f"'{parent.name}'"
             raise VerifyException(f"'{self.name}': it ends the body of a region of rlx, not of {where}")
 
@@ -71,7 +72,45 @@ def with_operands(op: ElementwiseOp, operands: Sequence[SSAValue]) -> Elementwis
     return copy
 
 
-class RegionOp(RlxOp):
+class BodyOp(RlxOp):
+    """Base of the operations with regions of one block, which end with ``rlx.yield`` and see only their arguments.
+
+    ``REGION_WORDS`` are written before the second and further regions.
+    """
+
+    REGION_WORDS: ClassVar[tuple[str, ...]] = ()
+    traits = traits_def(Pure(), IsolatedFromAbove())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BodyOp:
+        unresolved = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        properties: dict[str, Attribute] = {}
+        attributes = syntax.parse_attributes(cls, parser, properties)
+        operand_types, result_types = syntax.parse_signature(parser, len(unresolved))
+        regions = [parser.parse_region()]
+        for word in cls.REGION_WORDS:
+            parser.parse_keyword(word)
+            regions.append(parser.parse_region())
+        return cls.create(
+            operands=parser.resolve_operands(unresolved, operand_types, parser.pos),
+            result_types=result_types,
+            properties=properties,
+            attributes=attributes,
+            regions=regions,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(")")
+        syntax.print_attributes(self, printer)
+        syntax.print_signature(self, printer)
+        for word, region in zip(("", *self.REGION_WORDS), self.regions, strict=True):
+            printer.print_string(f" {word} " if word else " ")
+            printer.print_region(region)
+
+
+class RegionOp(BodyOp):
     """Base of the operations with an element-wise body.
 
     The body has one block of element-wise RLX operations on scalars. It sees nothing but its arguments, and ends
@@ -82,7 +121,6 @@ class RegionOp(RlxOp):
     prologue = opt_prop_def(StringAttr)
     body = region_def("single_block")
     result = result_def()
-    traits = traits_def(Pure(), IsolatedFromAbove())
 
     @staticmethod
     def empty_body(arguments: Sequence[Attribute]) -> Region:
@@ -132,29 +170,6 @@ class RegionOp(RlxOp):
         for op in self.steps():
             values.update(zip(op.results, apply_op(op, [values[o] for o in op.operands]), strict=True))
         return values[self.yielded]
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RegionOp:
-        unresolved = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        properties: dict[str, Attribute] = {}
-        attributes = syntax.parse_attributes(cls, parser, properties)
-        operand_types, result_types = syntax.parse_signature(parser, len(unresolved))
-        return cls.create(
-            operands=parser.resolve_operands(unresolved, operand_types, parser.pos),
-            result_types=result_types,
-            properties=properties,
-            attributes=attributes,
-            regions=[parser.parse_region()],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string("(")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(")")
-        syntax.print_attributes(self, printer)
-        syntax.print_signature(self, printer)
-        printer.print_string(" ")
-        printer.print_region(self.body)
 
 
 @irdl_op_definition
@@ -241,8 +256,14 @@ class TransformRegionOp(RlxOp):
     steps = prop_def(ArrayAttr[StringAttr])
     result = result_def()
 
-    def __init__(self, input: SSAValue | Operation, steps: Sequence[str] = (RESIZE_NEAREST_2X,)):
-        super().__init__([input], {"steps": steps})
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        steps: Sequence[str] = (RESIZE_NEAREST_2X,),
+        *,
+        result_type: Attribute | None = None,
+    ):
+        super().__init__([input], {"steps": steps}, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
         shape = self.shape(0)
@@ -267,7 +288,7 @@ class TransformRegionOp(RlxOp):
         value: SSAValue = self.input
         for _ in self.steps:
             value = _insert_resize(b, value)
-        return (value,)
+        return self.as_results(value)
 
 
 def _insert_resize(b: Builder, value: SSAValue) -> SSAValue:
