@@ -50,6 +50,11 @@ def add_fusion_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--compare-targets", action="store_true", help="print what each target fuses, and why the others do not"
     )
+    group.add_argument(
+        "--check-rewrites",
+        action="store_true",
+        help="run every single rewrite before and after, and fail with a counterexample where values change",
+    )
     group.add_argument("--verify-each", action="store_true", help="verify after each pass, not only after the last")
 
 

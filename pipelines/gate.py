@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from rlx_dialect.base import byte_size
+from rlx_dialect.graph import is_load_time
 from rlx_dialect.pipelines.targets import GateConstants, Target
 
 VIEWS = frozenset({"rlx.constant", "rlx.reshape", "rlx.transpose", "rlx.narrow"})
@@ -41,15 +42,21 @@ class GraphIoProfile:
         return GraphIoProfile(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def profile(operations: Iterable[Operation], outputs: Iterable[SSAValue] = ()) -> GraphIoProfile:
+def profile(
+    operations: Iterable[Operation], outputs: Iterable[SSAValue] = (), *, known: dict[SSAValue, bool] | None = None
+) -> GraphIoProfile:
     """What a list of operations costs, of which ``outputs`` go back to the host.
 
-    Each operation but a view is one launch, whatever its regions hold, and moves its operands and results.
+    Each operation but a view is one launch, whatever its regions hold, and moves its operands and results. With
+    ``known``, which :func:`is_load_time` keeps its answers in, what is computed once when the weights are loaded costs
+    a call nothing.
     """
     returned = set(outputs)
     launches = syncs = host = traffic = 0
     for op in operations:
         if op.name in VIEWS or op.has_trait(IsTerminator):
+            continue
+        if known is not None and op.results and all(is_load_time(result, known) for result in op.results):
             continue
         launches += 1
         syncs += op.name in HOST_STEPS
@@ -58,19 +65,20 @@ def profile(operations: Iterable[Operation], outputs: Iterable[SSAValue] = ()) -
     return GraphIoProfile(launches, syncs, host, traffic)
 
 
-def profile_block(block: Block) -> GraphIoProfile:
+def profile_block(block: Block, *, known: dict[SSAValue, bool] | None = None) -> GraphIoProfile:
     """The profile of the operations of a block; what its terminator takes goes back to the host."""
     last = block.last_op
-    return profile(block.ops, last.operands if last is not None and last.has_trait(IsTerminator) else ())
+    returned = last.operands if last is not None and last.has_trait(IsTerminator) else ()
+    return profile(block.ops, returned, known=known)
 
 
-def profile_module(module: ModuleOp) -> GraphIoProfile:
+def profile_module(module: ModuleOp, *, known: dict[SSAValue, bool] | None = None) -> GraphIoProfile:
     """The profiles of all functions together."""
     total = GraphIoProfile()
     for function in module.ops:
         if isinstance(function, FuncOp):
             for block in function.body.blocks:
-                total += profile_block(block)
+                total += profile_block(block, known=known)
     return total
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.operation import fused_location
 from rlx_dialect.passes.matching.fusion import FusionPass
@@ -26,7 +26,8 @@ class FusionRecorder:
         self._module = module
         self._target = target
         self._before = Inventory.of(module)
-        self._first = self._profile = profile_module(module)
+        self._load_time: dict[SSAValue, bool] = {}
+        self._first = self._profile = profile_module(module, known=self._load_time)
         self.passes: list[PassReport] = []
         self._missed: list[tuple[Operation, FusionPass, MissedFusion]] = []
 
@@ -45,7 +46,7 @@ class FusionRecorder:
                 self._missed += [(m.op, pass_, MissedFusion.of(pass_, m)) for m in pass_.run(self._module)]
             else:
                 pass_.apply(ctx, self._module)
-        before, self._profile = self._profile, profile_module(self._module)
+        before, self._profile = self._profile, profile_module(self._module, known=self._load_time)
         self.passes.append(
             PassReport(
                 pass_.name,
@@ -62,7 +63,7 @@ class FusionRecorder:
         return op.get_toplevel_object() is self._module
 
     def _described(self, rewrite: Rewrite) -> RewriteReport:
-        before, after = profile(rewrite.removed), profile(rewrite.inserted)
+        before, after = (profile(ops, known=self._load_time) for ops in (rewrite.removed, rewrite.inserted))
         return RewriteReport(
             rewrite.by,
             tuple(op.name for op in rewrite.removed),

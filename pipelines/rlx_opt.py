@@ -85,6 +85,16 @@ class RlxOpt(xDSLOptMain):
     def apply_passes(self, prog: ModuleOp) -> None:
         """Verify the input, run the passes, verify the result."""
         self._verify(prog, "")
+        if not self.args.check_rewrites:
+            self._run_passes(prog)
+            return
+        from rlx_dialect.pipelines.check_rewrites import checking_rewrites
+
+        with checking_rewrites(self.get_input_name()) as checks:
+            self._run_passes(prog)
+        print(checks, file=sys.stderr)
+
+    def _run_passes(self, prog: ModuleOp) -> None:
         passes = self.pipeline.passes
         recorder = self.request.recorder(prog)
         for current, following in zip_longest(passes, passes[1:]):

@@ -45,7 +45,7 @@ def test_fuse_works_in_place_and_keeps_names():
 
 def test_a_builder_can_be_used_again():
     base = Fuse(METAL, NOTHING_SET)
-    assert base.skip_fusion().pipeline() == ""
+    assert base.skip_fusion().pipeline() == "rlx-lower-control-flow,rlx-lower-dot-general"
     assert base.skip_fusion().skip_fusion(False).pipeline() == base.pipeline() == named_pipeline("metal-fuse")
     module = mlp()
     base.skip_fusion().run(module)
@@ -63,7 +63,7 @@ def test_environment_of_a_builder():
 
 def test_the_process_environment_reaches_the_edges_only(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RLX_METAL_NO_FUSION", "1")
-    assert Fuse(METAL).pipeline() == ""
+    assert Fuse(METAL).pipeline() == "rlx-lower-control-flow,rlx-lower-dot-general"
     assert fusion_passes(METAL) == fusion_passes(METAL, FusionOptions())
     assert len(fusion_passes(METAL)) == 18
     module = mlp()

@@ -173,7 +173,8 @@ def test_every_fusion_declares_what_it_makes_and_its_numerics():
     }
     for fusion in fusion_passes():
         assert isinstance(fusion.numerics, Numerics)
-        assert fusion.produces
+        # One only changes what a function returns.
+        assert fusion.produces or fusion.name == "rlx-select-peaks-only-outputs"
         assert all(op.name.startswith("rlx.") for op in fusion.produces)
 
 

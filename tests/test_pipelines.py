@@ -268,7 +268,7 @@ def test_options_of_passes():
     assert "rlx-mark-elementwise-regions{max-steps=6 max-inputs=16}" in map(str, fusion_passes(CUDA, small))
     assert "rlx-unfuse-elementwise-regions{keep-prologue=false}" in map(str, fusion_passes(CPU))
     peaks = fusion_passes_for_supported({"fft", "welch_peaks"}, FusionOptions(no_io_peaks_output=True), TPU)
-    assert "rlx-select-peaks-only-outputs{target=tpu enabled=false}" in map(str, peaks)
+    assert "rlx-select-peaks-only-outputs{enabled=false readback-bw=40 min-gain=10000}" in map(str, peaks)
 
 
 def test_decisions_say_why():

@@ -4,8 +4,8 @@
 // RUN: not rlx-opt --pipeline=metl %s 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // RUN: not rlx-opt --pipeline=metal -p rlx-dce %s 2>&1 | filecheck %s --check-prefix=BOTH
 
-// METAL: {{^}}rlx-fuse-matmul-bias-act,{{.*}}rlx-unfuse-elementwise-regions{keep-prologue=true},rlx-dce,rlx-lower-to-gpu{target=metal}{{$}}
-// CUDA: {{^}}rlx-fuse-matmul-bias-act,{{.*}}rlx-mark-elementwise-regions{max-steps=32 max-inputs=16},rlx-dce{{$}}
+// METAL: {{^}}rlx-lower-control-flow,rlx-lower-dot-general,rlx-canonicalize-ops,rlx-fuse-matmul-bias-act{epilogues=gelu,silu,gelu_approx,relu},{{.*}}rlx-unfuse-elementwise-regions{keep-prologue=true},rlx-dce,rlx-lower-to-gpu{target=metal}{{$}}
+// CUDA: {{^}}rlx-lower-control-flow,rlx-lower-dot-general,rlx-canonicalize-ops,{{.*}}rlx-mark-elementwise-regions{max-steps=32 max-inputs=16},{{.*}},rlx-dce{{$}}
 // LIST: {{^}}cpu {{ *}}rlx-
 // LIST-NEXT: {{^}}cpu-fuse {{ *}}rlx-
 // LIST: {{^}}tpu-fuse {{ *}}rlx-
