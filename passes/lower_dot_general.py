@@ -13,8 +13,9 @@ In general: lhs to (batch, free, contracting), rhs to (batch, contracting, free)
 flattened into one, matmul, and the result back to its shape. Steps that change nothing are left out. Without batch
 axes the free axes of lhs stay as they are, because a matmul has any number of leading axes.
 
-A flattening with more than one unknown extent cannot be written and is declined. Numerics: ``reassociated``: every
-element is a sum of the same products, but engines differ in how they form it.
+A contraction of several axes whose extents are not known is declined, and so is one that needs a reshape to more than
+one unknown extent, which cannot be written. Numerics: ``reassociated``: every element is a sum of the same products,
+but engines differ in how they form it.
 """
 
 from __future__ import annotations
@@ -29,89 +30,93 @@ from rlx_dialect.base import rank_of, shape_of
 from rlx_dialect.ops.contraction import DotGeneralOp, MatMulOp
 from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
-from rlx_dialect.shapes import DYNAMIC, Shape, is_static, product, show
+from rlx_dialect.shapes import DYNAMIC, Shape, is_static, matmul, product, show
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 
 @dataclass(frozen=True)
 class ContractionMatch(Match):
     op: DotGeneralOp
-    lhs_perm: list[int]
-    rhs_perm: list[int]
-    lhs_shape: Shape
-    """Of lhs behind its transposition, as the product takes it; of rhs alike."""
-    rhs_shape: Shape
+    lhs: list[list[int]]
+    """For each axis of the product's left operand the axes of lhs that it is made of."""
+    rhs: list[list[int]]
+
+    def shapes(self) -> tuple[Shape, Shape]:
+        """Of the product's operands."""
+        return _flattened(self.op.lhs, self.lhs), _flattened(self.op.rhs, self.rhs)
+
+    def is_result(self) -> bool:
+        """Whether the product has the shape of the result."""
+        if all(len(axes) == 1 for axes in (*self.lhs[:-1], self.rhs[-1])):
+            return True
+        return matmul(*self.shapes()) == shape_of(self.op.result)
 
 
 class LowerContraction(FusionPattern[DotGeneralOp, ContractionMatch]):
     """dot_general → matmul."""
 
     root = DotGeneralOp
+    numerics = Numerics.REASSOCIATED
 
     def check(self, op: DotGeneralOp, /) -> ContractionMatch | Miss | None:
         lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = op.axes()
-        lhs_free = [a for a in range(rank_of(op.lhs)) if a not in {*lhs_contracting, *lhs_batch}]
-        rhs_free = [a for a in range(rank_of(op.rhs)) if a not in {*rhs_contracting, *rhs_batch}]
+        rows = [a for a in range(rank_of(op.lhs)) if a not in {*lhs_contracting, *lhs_batch}]
+        columns = [a for a in range(rank_of(op.rhs)) if a not in {*rhs_contracting, *rhs_batch}]
+        leading = [[a] for a in rows] if rows and not lhs_batch else [rows]
         lhs, rhs = shape_of(op.lhs), shape_of(op.rhs)
-        batch = [lhs[a] for a in lhs_batch]
-        rows, columns = [lhs[a] for a in lhs_free], [rhs[a] for a in rhs_free]
-        inner = [_either(lhs[a], rhs[c]) for a, c in zip(lhs_contracting, rhs_contracting, strict=True)]
-        # The one unknown extent of a shape may be that of the other operand, where only that one knows it.
-        leading = rows if rows and not batch else [_flat(rows)]
-        lhs_shape = (*batch, *leading, _flat(inner))
-        rhs_shape = (*(rhs[a] for a in rhs_batch), _flat(inner), _flat(columns))
+        contracted = [(lhs[a], rhs[b]) for a, b in zip(lhs_contracting, rhs_contracting, strict=True)]
+        if sum(DYNAMIC in pair for pair in contracted) > 1:
+            detail = f"flattened, the contracted axes of {show(lhs)} and {show(rhs)} may fit though they differ"
+            return Miss(Reason.DYNAMIC_EXTENT, op, detail, "give all contracted extents but one static ones")
         match = ContractionMatch(
             op,
-            [*lhs_batch, *lhs_free, *lhs_contracting],
-            [*rhs_batch, *rhs_contracting, *rhs_free],
-            lhs_shape,
-            rhs_shape,
+            [*([a] for a in lhs_batch), *leading, list(lhs_contracting)],
+            [*([a] for a in rhs_batch), list(rhs_contracting), columns],
         )
-        for value, perm, shape in (
-            (op.lhs, match.lhs_perm, lhs_shape),
-            (op.rhs, match.rhs_perm, rhs_shape),
-        ):
-            if not _can_reshape([shape_of(value)[p] for p in perm], shape):
+        for value, groups, shape in zip((op.lhs, op.rhs), (match.lhs, match.rhs), match.shapes(), strict=True):
+            if _permuted(value, groups) != shape and not _can_be_written(shape):
                 return _unknown(op, value, shape)
-        if not _can_reshape(_product_shape(match), shape_of(op.result)):
-            return _unknown(op, op.result, shape_of(op.result))
+        result = shape_of(op.result)
+        if not match.is_result() and not _can_be_written(result):
+            return _unknown(op, op.result, result)
         return match
 
     def rewrite(self, match: ContractionMatch, rewriter: PatternRewriter, /) -> None:
         op = match.op
         rewriter.insertion_point = InsertPoint.before(op)
-        lhs = _arranged(op.lhs, match.lhs_perm, match.lhs_shape, rewriter)
-        rhs = _arranged(op.rhs, match.rhs_perm, match.rhs_shape, rewriter)
-        result = shape_of(op.result)
-        if _product_shape(match) == result:
+        lhs, rhs = _arranged(op.lhs, match.lhs, rewriter), _arranged(op.rhs, match.rhs, rewriter)
+        if match.is_result():
             rewriter.replace(op, MatMulOp(lhs, rhs, result_type=op.result.type))
         else:
             value = rewriter.insert(MatMulOp(lhs, rhs)).result
-            rewriter.replace(op, ReshapeOp(value, _written(result), result_type=op.result.type))
+            rewriter.replace(op, ReshapeOp(value, _written(shape_of(op.result)), result_type=op.result.type))
 
 
-def _either(a: int, b: int) -> int:
-    return b if a == DYNAMIC else a
+def _permuted(value: SSAValue, groups: Sequence[Sequence[int]]) -> Shape:
+    return tuple(shape_of(value)[a] for axes in groups for a in axes)
 
 
-def _flat(extents: Sequence[int]) -> int:
-    return product(extents) if is_static(tuple(extents)) else DYNAMIC
+def _flattened(value: SSAValue, groups: Sequence[Sequence[int]]) -> Shape:
+    """The shape with one axis for each of ``groups``.
+
+    An extent that only the other operand knows stays unknown: the reshape would hide that the operands do not fit.
+    """
+    extents = [[shape_of(value)[a] for a in axes] for axes in groups]
+    return tuple(product(e) if is_static(tuple(e)) else DYNAMIC for e in extents)
 
 
-def _product_shape(match: ContractionMatch) -> Shape:
-    return (*match.lhs_shape[:-1], match.rhs_shape[-1])
-
-
-def _can_reshape(old: Sequence[int], new: Shape) -> bool:
-    """Whether a reshape can say ``new``, or is not needed."""
-    return tuple(old) == new or new.count(DYNAMIC) < 2
+def _can_be_written(shape: Shape) -> bool:
+    """Whether a reshape can say ``shape``, in which one extent may follow from the number of elements."""
+    return is_static(shape) or (shape.count(DYNAMIC) == 1 and 0 not in shape)
 
 
 def _written(shape: Shape) -> list[int]:
     return [-1 if extent == DYNAMIC else extent for extent in shape]
 
 
-def _arranged(value: SSAValue, perm: list[int], shape: Shape, rewriter: PatternRewriter) -> SSAValue:
+def _arranged(value: SSAValue, groups: Sequence[Sequence[int]], rewriter: PatternRewriter) -> SSAValue:
+    shape = _flattened(value, groups)
+    perm = [a for axes in groups for a in axes]
     if perm != sorted(perm):
         value = rewriter.insert(TransposeOp(value, perm)).result
     if shape_of(value) == shape:
@@ -120,7 +125,7 @@ def _arranged(value: SSAValue, perm: list[int], shape: Shape, rewriter: PatternR
 
 
 def _unknown(op: DotGeneralOp, value: SSAValue, shape: Shape) -> Miss:
-    detail = f"{show(shape_of(value))} would have to be reshaped to {show(shape)}, of which several extents are unknown"
+    detail = f"{show(shape_of(value))} would have to be reshaped to {show(shape)}, which is not known well enough"
     return Miss(Reason.DYNAMIC_EXTENT, op, detail, "give all extents but one static ones")
 
 

@@ -1,14 +1,7 @@
 """Products as ``rlx.matmul`` on the shape that their operand has.
 
-A contraction of the last axis of x with either axis of a weight [K, N] or [N, K], batched or not, is a matmul, of a
-transposed weight where need be::
-
-    %0 = rlx.dot_general %x, %w {lhs_contracting = [2], rhs_contracting = [1]} : …
-    →
-    %0 = rlx.transpose %w {perm = [1, 0]} : …
-    %1 = rlx.matmul %x, %0 : …
-
-A product of flattened rows, with its bias or without, is one of the rows as they were::
+A contraction is a matmul: see :mod:`rlx_dialect.passes.lower_dot_general`. A product of flattened rows, with its bias
+or without, is one of the rows as they were::
 
     %0 = rlx.reshape %x {new_shape = [6, 8]} : tensor<2x3x8xf32> -> tensor<6x8xf32>
     %1 = rlx.matmul %0, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -29,53 +22,14 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.base import rank_of, shape_of
-from rlx_dialect.ops.contraction import DotGeneralOp, MatMulOp
+from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import BinaryOp
-from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
+from rlx_dialect.ops.shape import ReshapeOp
+from rlx_dialect.passes.lower_dot_general import LowerContraction
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, Reason
 from rlx_dialect.passes.matching.values import defining, one_use, orders
 from rlx_dialect.shapes import DYNAMIC, show
 from rlx_dialect.xdsl_compat import PatternRewriter
-
-
-@dataclass(frozen=True)
-class ContractionMatch(Match):
-    op: DotGeneralOp
-    transposes_lhs: bool
-    transposes_rhs: bool
-
-
-class ToMatMul(FusionPattern[DotGeneralOp, ContractionMatch]):
-    """dot_general over one axis, whose batch axes come first in both operands → matmul."""
-
-    root = DotGeneralOp
-    numerics = Numerics.REASSOCIATED
-
-    def check(self, op: DotGeneralOp, /) -> ContractionMatch | Miss | None:
-        lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = op.axes()
-        batch = tuple(range(len(lhs_batch)))
-        rows, columns = rank_of(op.lhs), rank_of(op.rhs)
-        fits = columns == len(batch) + 2 and (rows == columns or (not batch and rows >= 2))
-        if not fits or lhs_batch != batch or rhs_batch != batch or len(lhs_contracting) != 1:
-            detail = f"contracting {lhs_contracting} and {rhs_contracting}, batch {lhs_batch} and {rhs_batch}"
-            return Miss(Reason.AXIS, op, f"{detail} is more than a matmul does", "transpose the operands first")
-        last, first = rows - 1, len(batch)
-        if lhs_contracting[0] != last and (rows != columns or lhs_contracting[0] != first):
-            detail = f"axis {lhs_contracting[0]} of the left operand is contracted, which is not its last"
-            return Miss(Reason.AXIS, op, detail, "transpose the left operand first")
-        return ContractionMatch(op, lhs_contracting[0] != last, rhs_contracting[0] != first)
-
-    def rewrite(self, match: ContractionMatch, rewriter: PatternRewriter, /) -> None:
-        op = match.op
-        lhs = _transposed(op.lhs, rewriter) if match.transposes_lhs else op.lhs
-        rhs = _transposed(op.rhs, rewriter) if match.transposes_rhs else op.rhs
-        rewriter.replace(op, MatMulOp(lhs, rhs, result_type=op.result.type))
-
-
-def _transposed(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-    """With the last two axes swapped."""
-    *batch, rows, columns = range(rank_of(value))
-    return rewriter.insert(TransposeOp(value, [*batch, columns, rows])).result
 
 
 @dataclass(frozen=True)
@@ -140,4 +94,4 @@ def _product_and_bias(op: ReshapeOp) -> tuple[MatMulOp | None, BinaryOp | None, 
 
 
 def patterns() -> Sequence[FusionPattern[Any, Any]]:
-    return [ToMatMul(), UnflattenProduct()]
+    return [LowerContraction(), UnflattenProduct()]
