@@ -12,8 +12,8 @@ After::
     %3 = rlx.elementwise_region(%b) : tensor<1x8xf32> { … }
     %1 = rlx.concat %2, %3 {axis = 0} : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
 
-The prologue of a batch region becomes a resize of each slice. ``rlx.elementwise_region`` is left alone; taking those
-apart is what ``rlx-unfuse-elementwise-regions`` does, afterwards.
+The prologue of a batch region becomes that of each region. ``rlx.elementwise_region`` is left alone, with a prologue
+or without; taking those apart is what ``rlx-unfuse-elementwise-regions`` does, afterwards.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ After, with the resized operand first::
     %1 = rlx.elementwise_region(%x, %y) {prologue = "resize_nearest_2x"} : … { ^bb0(%b: f32, %a: f32): … }
 
 A single activation of a resize becomes a region of one step that way. A region resizes one operand, the first that
-nothing else uses and that has the full shape of the region. Numerics: ``exact``.
+nothing else uses and that provably has the full shape of the region: kernels do not broadcast it. Numerics: ``exact``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from typing import Any, ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
-from rlx_dialect.base import shape_of
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.elementwise import ActivationOp, CastOp
 from rlx_dialect.ops.region import RESIZE_NEAREST_2X, ElementwiseRegionOp
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.regions import fusable, region_of
-from rlx_dialect.passes.matching.values import defining, not_absorbed
-from rlx_dialect.shapes import show
+from rlx_dialect.passes.matching.values import defining, not_absorbed, not_one_shape
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 
@@ -50,8 +48,7 @@ class ResizeOperand(FusionPattern[ElementwiseRegionOp, ResizedOperandMatch]):
             resize = defining(operand, ResizeNearest2xOp)
             if resize is None:
                 continue
-            miss = _not_resizable(op, resize)
-            if miss is None:
+            if (miss := _not_resizable(op, resize)) is None:
                 return ResizedOperandMatch(op, resize, position)
             declined = declined or miss
         return declined
@@ -86,11 +83,7 @@ def _not_resizable(op: ElementwiseRegionOp, resize: ResizeNearest2xOp) -> Miss |
         return Miss(Reason.OTHER_OPERAND, op, detail, "nothing to do: a region resizes one operand")
     if (miss := not_absorbed(resize, op, op)) is not None:
         return miss
-    own, whole = shape_of(resize.result), shape_of(op.result)
-    if own != whole:
-        detail = f"the resized operand has the shape {show(own)}, the region {show(whole)}"
-        return Miss(Reason.SHAPES_DIFFER, op, detail, "resize a value of the full shape")
-    return None
+    return not_one_shape([resize.result, op.result], op)
 
 
 @dataclass(frozen=True)
@@ -118,14 +111,14 @@ class ResizeUnary(FusionPattern[ActivationOp | CastOp, ResizedUnaryMatch]):
         rewriter.erase(match.resize)
 
 
-def takes_resize(op: Operation) -> bool:
-    """Whether the patterns of this pass look at ``op`` as what may take in a resize of its operand."""
+def resize_to_take(op: Operation) -> ResizeNearest2xOp | None:
+    """The resize that the patterns of this pass make ``op`` do itself, on the way in; None if there is none."""
+    found = None
     if isinstance(op, ElementwiseRegionOp):
-        return op.prologue is None and any(
-            (resize := defining(v, ResizeNearest2xOp)) is not None and _not_resizable(op, resize) is None
-            for v in op.inputs
-        )
-    return isinstance(op, ActivationOp | CastOp) and fusable(op) is None
+        found = ResizeOperand().check(op)
+    elif isinstance(op, ActivationOp | CastOp):
+        found = ResizeUnary().check(op)
+    return found.resize if isinstance(found, ResizedOperandMatch | ResizedUnaryMatch) else None
 
 
 @dataclass(frozen=True)

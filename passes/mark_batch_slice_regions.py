@@ -25,10 +25,10 @@ from typing import Any, ClassVar
 
 from rlx_dialect.ops.elementwise import ActivationOp, CastOp
 from rlx_dialect.ops.region import ElementwiseRegionOp
-from rlx_dialect.ops.shape import ConcatOp, NarrowOp
+from rlx_dialect.ops.shape import ConcatOp
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
-from rlx_dialect.passes.matching.regions import fusable, region_of
-from rlx_dialect.passes.matching.values import defining, not_absorbed
+from rlx_dialect.passes.matching.regions import fusable, not_in_order, region_of, slice_users
+from rlx_dialect.passes.matching.values import not_absorbed
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
 
 
@@ -43,11 +43,8 @@ class MarkSlices(FusionPattern[ConcatOp, SlicesMatch]):
     root = ConcatOp
 
     def check(self, op: ConcatOp, /) -> SlicesMatch | Miss | None:
-        if op.axis_index != 0 or len(op.operands) < 2:
-            return None
-        unaries = [u for v in op.operands if (u := defining(v, (ActivationOp, CastOp))) is not None]
-        narrows = [n for u in unaries if (n := defining(u.input, NarrowOp)) is not None and n.axis_index == 0]
-        if len(narrows) != len(op.operands) or any(n.input is not narrows[0].input for n in narrows):
+        unaries = slice_users(op, (ActivationOp, CastOp))
+        if unaries is None:
             return None
         first = unaries[0]
         for unary in unaries:
@@ -58,7 +55,7 @@ class MarkSlices(FusionPattern[ConcatOp, SlicesMatch]):
                 return Miss(Reason.ATTRIBUTES_DIFFER, op, detail, "nothing to do unless they were meant to")
             if (miss := not_absorbed(unary, op, op)) is not None:
                 return miss
-        return SlicesMatch(tuple(unaries))
+        return not_in_order(unaries, op) or SlicesMatch(tuple(unaries))
 
     def rewrite(self, match: SlicesMatch, rewriter: PatternRewriter, /) -> None:
         for unary in match.unaries:

@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.region import RESIZE_NEAREST_2X, TransformRegionOp
-from rlx_dialect.passes.fuse_region_prologue import takes_resize
+from rlx_dialect.passes.fuse_region_prologue import resize_to_take
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.values import defining
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
@@ -41,12 +41,12 @@ class MarkChain(FusionPattern[ResizeNearest2xOp, ChainMatch]):
     root = ResizeNearest2xOp
 
     def check(self, op: ResizeNearest2xOp, /) -> ChainMatch | Miss | None:
-        if isinstance(user := _only_user(op), Operation):
-            if takes_resize(user):
-                detail = f"{user.name} can resize on the way in"
-                return Miss(Reason.OTHER_CONSUMER, op, detail, "nothing to do: rlx-fuse-region-prologue does it")
-            if isinstance(user, ResizeNearest2xOp) and not _is_prologue(user):
-                return None
+        user = _only_user(op)
+        if user is not None and resize_to_take(user) is op:
+            detail = f"{user.name} can resize on the way in"
+            return Miss(Reason.OTHER_CONSUMER, op, detail, "nothing to do: rlx-fuse-region-prologue does it")
+        if isinstance(user, ResizeNearest2xOp) and not _is_prologue(user):
+            return None
         chain = [op]
         while (above := defining(chain[-1].input, ResizeNearest2xOp)) is not None and _only_user(above) is chain[-1]:
             chain.append(above)
@@ -55,7 +55,8 @@ class MarkChain(FusionPattern[ResizeNearest2xOp, ChainMatch]):
     def rewrite(self, match: ChainMatch, rewriter: PatternRewriter, /) -> None:
         *inner, tail = match.chain
         rewriter.insertion_point = InsertPoint.before(tail)
-        rewriter.replace(tail, TransformRegionOp(match.chain[0].input, [RESIZE_NEAREST_2X] * len(match.chain)))
+        steps = [RESIZE_NEAREST_2X] * len(match.chain)
+        rewriter.replace(tail, TransformRegionOp(match.chain[0].input, steps, result_type=tail.result.type))
         for op in reversed(inner):
             rewriter.erase(op)
 
@@ -70,7 +71,7 @@ def _only_user(op: ResizeNearest2xOp) -> Operation | None:
 
 def _is_prologue(op: ResizeNearest2xOp) -> bool:
     user = _only_user(op)
-    return user is not None and takes_resize(user)
+    return user is not None and resize_to_take(user) is op
 
 
 @dataclass(frozen=True)
