@@ -13,7 +13,8 @@ After::
       …
       func.return %1 : tensor<4x32xf32>
 
-This changes the interface of the function, so it is done only where the function says that it may. If the peaks are
+This changes the interface of the function, so it is done only where the function says that it may, has one place of
+return and is not referred to in its module. If the peaks are
 returned already, the spectrum is dropped; otherwise they come last, if by the target's costs the bytes that the host
 does not have to read are worth it: ``readback-bw`` is in bytes per nanosecond, ``min-gain`` in nanoseconds. What every
 output still there computes is unchanged; numerics ``exact``.
@@ -21,11 +22,11 @@ output still there computes is unchanged; numerics ``exact``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
@@ -71,6 +72,12 @@ def _result_attributes(function: FuncOp, count: int) -> Sequence[Attribute]:
     return function.res_attrs.data if function.res_attrs is not None else [DictionaryAttr({})] * count
 
 
+def _referred_to(module: ModuleOp) -> frozenset[str]:
+    """The names of all symbols that operations of the module refer to."""
+    attributes = (a for op in module.walk() for a in (*op.properties.values(), *op.attributes.values()))
+    return frozenset(a.root_reference.data for a in attributes if isinstance(a, SymbolRefAttr))
+
+
 @dataclass(frozen=True)
 class SelectPeaksOnlyOutputs(FusionPass):
     """``enabled``: whether to do anything; ``readback_bw`` and ``min_gain``: the target's costs."""
@@ -85,15 +92,17 @@ class SelectPeaksOnlyOutputs(FusionPass):
 
     def run(self, module: ModuleOp) -> list[Miss]:
         misses: list[Miss] = []
-        for peaks in [op for op in module.walk() if isinstance(op, WelchPeaksOp)]:
-            found = self._check(peaks)
+        candidates = [op for op in module.walk() if isinstance(op, WelchPeaksOp)]
+        used = _referred_to(module) if candidates else frozenset[str]()
+        for peaks in candidates:
+            found = self._check(peaks, used)
             if isinstance(found, _Change):
                 found.apply()
             elif found is not None:
                 misses.append(found)
         return misses
 
-    def _check(self, peaks: WelchPeaksOp) -> _Change | Miss | None:
+    def _check(self, peaks: WelchPeaksOp, used: Collection[str]) -> _Change | Miss | None:
         spectrum, function = peaks.spectrum.owner, peaks.parent_op()
         if not isinstance(spectrum, FftOp) or not isinstance(function, FuncOp) or spectrum.parent is not peaks.parent:
             return None
@@ -105,6 +114,12 @@ class SelectPeaksOnlyOutputs(FusionPass):
         if ALLOWED not in function.attributes:
             detail = f"@{function.sym_name.data} returns the spectrum, and its results are its interface"
             return Miss(Reason.RETURNED, peaks, detail, f"give the function the attribute {ALLOWED} if it may change")
+        if function.sym_name.data in used:
+            detail = f"@{function.sym_name.data} is called in this module, by the results that it has"
+            return Miss(Reason.RETURNED, peaks, detail, "inline it")
+        if len(function.body.blocks) > 1:
+            detail = f"@{function.sym_name.data} has several blocks and may return elsewhere, too"
+            return Miss(Reason.OTHER_BLOCK, peaks, detail, "return at one place")
         appends = peaks.result not in terminator.operands
         if appends:
             saved = byte_size(spectrum.result.type) - byte_size(peaks.result.type)

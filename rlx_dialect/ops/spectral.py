@@ -58,6 +58,7 @@ class FftOp(RlxOp):
         return shape[-1] // 2
 
     def scale(self, points: int) -> float:
+        points = max(points, 1)
         match self.norm.data:
             case FftNorm.BACKWARD:
                 return 1.0
