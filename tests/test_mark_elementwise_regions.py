@@ -8,7 +8,7 @@ import time
 import pytest
 from helpers import assert_same_meaning, graph
 from mutants import check_mutants
-from region_helpers import EXACT, T, binary, chain, mark, names, of, regions, sizes, unary
+from region_helpers import EXACT, T, binary, chain, mark, names, nested, of, regions, sizes, unary
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 
 from rlx_dialect.ops.elementwise import NOT_REGION_FUSABLE_ACTIVATIONS, NOT_REGION_FUSABLE_BINARIES, ElementwiseOp
@@ -19,10 +19,6 @@ from rlx_dialect.passes.unfuse_elementwise_regions import UnfuseElementwiseRegio
 from rlx_dialect.xdsl_compat import Context, print_module
 
 REGION = "rlx.elementwise_region"
-
-
-def nested(*lines: str) -> str:
-    return '"test.op"() ({ ' + "\n".join(lines) + " }) : () -> ()"
 
 
 def reasons(module: ModuleOp, **limits: int) -> list[Reason]:
