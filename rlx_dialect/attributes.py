@@ -133,6 +133,65 @@ class ScatterReduction(StrEnum):
     MIN = "min"
 
 
+class QuantScheme(StrEnum):
+    """How integer weights are stored: a scale a block of rows, and with ``asym`` a zero point too."""
+
+    INT8_BLOCK = "int8_block"
+    INT8_BLOCK_ASYM = "int8_block_asym"
+
+
+class ScaleMode(StrEnum):
+    """Where fake quantisation takes its scale from: the values, their moving average, or an operand."""
+
+    PER_BATCH = "per_batch"
+    EMA = "ema"
+    FIXED = "fixed"
+
+
+class SteKind(StrEnum):
+    """What the gradient of fake quantisation takes rounding for; the value does not depend on it."""
+
+    IDENTITY = "identity"
+    CLIPPED_IDENTITY = "clipped_identity"
+    TANH = "tanh"
+    HARD_TANH = "hard_tanh"
+
+
+class ScaledFormat(StrEnum):
+    """Floats of at most 8 bits, one code a byte; tables in :mod:`rlx_dialect.ops.scaled`."""
+
+    F8E4M3 = "f8e4m3"
+    F8E5M2 = "f8e5m2"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2FNUZ = "f8e5m2fnuz"
+    F6E2M3 = "f6e2m3"
+    F6E3M2 = "f6e3m2"
+    F4E2M1 = "f4e2m1"
+
+
+class ScaleLayout(StrEnum):
+    """One scale a tensor; or one a block of the last axis, a power of two (``mx_e8m0``) or an f8e4m3 (``nvfp4``)."""
+
+    PER_TENSOR = "per_tensor"
+    MX_E8M0 = "mx_e8m0"
+    NVFP4 = "nvfp4"
+
+
+class SvdPart(StrEnum):
+    """The factors of a = u·diag(s)·vt."""
+
+    U = "u"
+    S = "s"
+    VT = "vt"
+
+
+class QrPart(StrEnum):
+    """The factors of a = q·r."""
+
+    Q = "q"
+    R = "r"
+
+
 @irdl_attr_definition
 class ActivationKindAttr(EnumAttribute[ActivationKind], SpacedOpaqueSyntaxAttribute):
     name = "rlx.activation"
@@ -188,6 +247,41 @@ class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAt
     name = "rlx.scatter_reduction"
 
 
+@irdl_attr_definition
+class QuantSchemeAttr(EnumAttribute[QuantScheme], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.quant_scheme"
+
+
+@irdl_attr_definition
+class ScaleModeAttr(EnumAttribute[ScaleMode], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.scale_mode"
+
+
+@irdl_attr_definition
+class SteKindAttr(EnumAttribute[SteKind], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.ste"
+
+
+@irdl_attr_definition
+class ScaledFormatAttr(EnumAttribute[ScaledFormat], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.scaled_format"
+
+
+@irdl_attr_definition
+class ScaleLayoutAttr(EnumAttribute[ScaleLayout], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.scale_layout"
+
+
+@irdl_attr_definition
+class SvdPartAttr(EnumAttribute[SvdPart], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.svd_part"
+
+
+@irdl_attr_definition
+class QrPartAttr(EnumAttribute[QrPart], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.qr_part"
+
+
 RLX_ATTRIBUTES = [
     ActivationKindAttr,
     BinaryKindAttr,
@@ -200,4 +294,11 @@ RLX_ATTRIBUTES = [
     PadModeAttr,
     FftNormAttr,
     ScatterReductionAttr,
+    QuantSchemeAttr,
+    ScaleModeAttr,
+    SteKindAttr,
+    ScaledFormatAttr,
+    ScaleLayoutAttr,
+    SvdPartAttr,
+    QrPartAttr,
 ]

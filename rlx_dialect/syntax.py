@@ -57,12 +57,20 @@ def _read_real(parser: Parser) -> Attribute:
     return FloatAttr(-value if negative else value, f64)
 
 
-def _ints(values: Sequence[int]) -> Attribute:
-    return DenseArrayBase.from_list(i64, list(values))
+def _numbers(values: Sequence[float]) -> Attribute:
+    """A list of f64 where a value is a float, else of i64."""
+    if any(isinstance(value, float) for value in values):
+        return DenseArrayBase.from_list(f64, [float(value) for value in values])
+    return DenseArrayBase.from_list(i64, [int(value) for value in values])
 
 
-def _read_ints(parser: Parser) -> Attribute:
-    return _ints(parser.parse_comma_separated_list(Parser.Delimiter.SQUARE, parser.parse_integer))
+def _show_numbers(attribute: DenseArrayBase[Any]) -> str:
+    show = _show_real if attribute.elt_type == f64 else str
+    return "[" + ", ".join(map(show, attribute.get_values())) + "]"
+
+
+def _read_numbers(parser: Parser) -> Attribute:
+    return _numbers(parser.parse_comma_separated_list(Parser.Delimiter.SQUARE, parser.parse_number))
 
 
 _CODECS: dict[type[Attribute], _Codec] = {
@@ -70,7 +78,7 @@ _CODECS: dict[type[Attribute], _Codec] = {
         lambda v: IntegerAttr(v, i64), lambda a: str(a.value.data), lambda p: IntegerAttr(p.parse_integer(), i64)
     ),
     FloatAttr: _Codec(lambda v: FloatAttr(float(v), f64), lambda a: _show_real(a.value.data), _read_real),
-    DenseArrayBase: _Codec(_ints, lambda a: "[" + ", ".join(map(str, a.get_values())) + "]", _read_ints),
+    DenseArrayBase: _Codec(_numbers, _show_numbers, _read_numbers),
     StringAttr: _Codec(StringAttr, lambda a: f'"{a.data}"', lambda p: StringAttr(p.parse_str_literal())),
     ArrayAttr: _Codec(
         lambda v: ArrayAttr(map(StringAttr, v)),
