@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -16,6 +17,8 @@ from rlx_dialect.pipelines.selection import Decision, decide, situation_of
 from rlx_dialect.pipelines.tables import table
 from rlx_dialect.pipelines.targets import CPU, TARGETS, Target
 from rlx_dialect.xdsl_compat import Context, PassPipeline, all_passes
+
+NO_CANDIDATE = "no candidate"
 
 
 def fusions() -> Iterator[type[FusionPass]]:
@@ -49,33 +52,47 @@ def compare_targets(module: ModuleOp, ctx: Context, situation: Callable[[Target]
     """A table of what each target's pipeline makes of ``module``, which stays as it is.
 
     A row is a fusion. A cell is how often it happened, or why it did not: the claim or the option that keeps the
-    pass out of the pipeline, or the reason that its check gave most often.
+    pass out of the pipeline, or the reason that its check gave most often. Fusions that had no candidate wherever
+    they ran are in one line below.
     """
     columns = [_column(module.clone(), ctx, situation(target)) for target in TARGETS.values()]
-    names = [found.name for found in fusions()]
-    return table([["", *TARGETS], *([name, *(column[name] for column in columns)] for name in names)])
+    rows, idle = [["", *TARGETS]], list[str]()
+    for found in fusions():
+        cells = [column[found.name] for column in columns]
+        if {c.text for c in cells if c.ran} == {NO_CANDIDATE}:
+            idle.append(found.name)
+        else:
+            rows.append([found.name, *(c.text for c in cells)])
+    return "\n".join([table(rows), *([f"{NO_CANDIDATE} where they run: {', '.join(idle)}"] if idle else [])])
 
 
-def _column(module: ModuleOp, ctx: Context, situation: Situation) -> dict[str, str]:
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    ran: bool
+    """Whether the target's pipeline has the pass."""
+
+
+def _column(module: ModuleOp, ctx: Context, situation: Situation) -> dict[str, _Cell]:
     """The cell of each pass for one target."""
     decisions = decide(situation, newcomers())
     text = pipeline_text(d.spec for d in decisions if d.selected)
     recorder = run_recorded(module, PassPipeline.parse_spec(all_passes(), text).passes, ctx)
     makes = {found.name: claim_names(found.produces) for found in fusions()}
     cells = {
-        d.row.pass_name: _kept_out(d, makes.get(d.row.pass_name, frozenset())) for d in decisions if not d.selected
+        d.row.pass_name: _Cell(_kept_out(d, makes.get(d.row.pass_name, frozenset())), ran=False)
+        for d in decisions
+        if not d.selected
     }
     reasons: dict[str, Counter[str]] = {}
     for pass_, missed in recorder.still_missed():
         reasons.setdefault(pass_.name, Counter())[missed.reason] += 1
     for done in recorder.passes:
-        if done.made:
-            cells[done.name] = str(done.made)
-        elif done.name in reasons:
+        text = str(done.made) if done.made else NO_CANDIDATE
+        if not done.made and done.name in reasons:
             ((reason, count),) = reasons[done.name].most_common(1)
-            cells[done.name] = f"{reason} ×{count}"
-        else:
-            cells[done.name] = "no candidate"
+            text = f"{reason} ×{count}"
+        cells[done.name] = _Cell(text, ran=True)
     return cells
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rlx_dialect.pipelines.targets import Target
 
 REPORT = "--fusion-report"
-OF_NAMED_PIPELINES = ("claims", "numerics", "print_options")
+OF_TARGETS = ("claims", "numerics")
+"""Arguments that choose the passes, so that they mean nothing beside passes that are written out."""
 
 
 def add_fusion_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +86,8 @@ class FusionRequest:
     @classmethod
     def _of(cls, args: argparse.Namespace) -> FusionRequest:
         text, situation = args.passes, None
+        if args.compare_targets and (text or args.pipeline is not None):
+            raise OptError("error: --compare-targets runs every target's own pipeline, and takes no --pipeline or -p")
         if args.pipeline is not None:
             if text:
                 raise OptError("error: --pipeline and -p exclude each other")
@@ -92,10 +95,10 @@ class FusionRequest:
 
             situation = situation_for(args, pipeline_target(args.pipeline))
             text = named_pipeline(args.pipeline, situation.options, claims=args.claims)
-        elif args.compare_targets and text:
-            raise OptError("error: --compare-targets runs every target's own pipeline, and takes no -p")
-        elif alone := [name for name in OF_NAMED_PIPELINES[args.compare_targets :] if getattr(args, name)]:
-            raise OptError(f"error: --{alone[0].replace('_', '-')} is about a named pipeline: give --pipeline too")
+        elif alone := [name for name in OF_TARGETS if getattr(args, name) and not args.compare_targets]:
+            raise OptError(f"error: --{alone[0]} is about a target: give --pipeline too")
+        elif args.print_options:
+            raise OptError("error: --print-options is about a target: give --pipeline too")
         expectations: list[Expectation] = []
         if args.expect:
             from rlx_dialect.pipelines.expect import Expectation

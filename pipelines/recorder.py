@@ -52,7 +52,7 @@ class FusionRecorder:
                 pass_.name,
                 pass_.numerics if isinstance(pass_, FusionPass) else None,
                 isinstance(pass_, FusionPass) and pass_.strict,
-                sum(self._holds(op) for op in dict.fromkeys(made)),
+                sum(self._holds(op) for op in dict.fromkeys(made)) if produces else len(rewrites),
                 tuple(rewrites),
                 before - self._profile,
                 self._gain(before, self._profile),

@@ -75,7 +75,8 @@ class PassReport:
     """None for a pass that is no fusion."""
     strict: bool
     made: int
-    """The operations it is for that it left behind; a later pass may have made something else of them."""
+    """The operations it is for that it left behind; a later pass may have made something else of them. For a pass
+    that is for no operation in particular, the number of its rewrites."""
     rewrites: tuple[RewriteReport, ...]
     saved: GraphIoProfile
     gain_ns: float | None
