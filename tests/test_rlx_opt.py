@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import parse
+from opt_helpers import Result, run_opt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from rlx_dialect.graph import main_function
 from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.pipelines.diagnostics import OptError
 from rlx_dialect.pipelines.named import PIPELINE_NAMES, named_pipeline
-from rlx_dialect.pipelines.rlx_opt import RlxOpt, main
+from rlx_dialect.pipelines.rlx_opt import RlxOpt
 from rlx_dialect.weights import find_weights, write_weights
 from rlx_dialect.xdsl_compat import Context, ModulePass, VerifyException, parse_module, rlx_context
 
@@ -37,30 +38,12 @@ func.func @mlp(%x: tensor<4x8xf32> {rlx.input = "x"}, %w: tensor<8x16xf32> {rlx.
 INVALID = MLP.replace("8x16xf32> {rlx", "9x16xf32> {rlx").replace("tensor<8x16", "tensor<9x16")
 
 
-@dataclass
-class Result:
-    status: int
-    out: str
-    err: str
-
-
 Tool = Callable[..., Result]
 
 
 @pytest.fixture
-def opt(capsys: pytest.CaptureFixture[str]) -> Tool:
-    """Run the command line in this process."""
-
-    def run(*args: str | Path) -> Result:
-        status = 0
-        try:
-            main([str(a) for a in args])
-        except SystemExit as exit_:
-            status = exit_.code if isinstance(exit_.code, int) else 1
-        captured = capsys.readouterr()
-        return Result(status, captured.out, captured.err)
-
-    return run
+def opt() -> Tool:
+    return run_opt
 
 
 @pytest.fixture
@@ -148,6 +131,14 @@ def test_files_that_cannot_be_read(opt: Tool, tmp_path: Path):
     assert opt(tmp_path).err == f"{tmp_path}: error: Is a directory\n"
     assert "Unrecognized file extension 'bin'; known are .mlir, .onnx" in opt(tmp_path / "a.bin").err
     assert f"{tmp_path}/b.mlir: error: no text: " in opt(tmp_path / "b.mlir").err
+
+
+def test_a_file_without_operations_is_an_empty_module(opt: Tool, tmp_path: Path):
+    path = tmp_path / "empty.mlir"
+    for text in ("", "\n\n", "// nothing here\n  // nor here"):
+        path.write_text(text)
+        assert opt("-p", "rlx-dce", path) == Result(0, "builtin.module {\n}\n\n", "")
+        assert opt("--no-implicit-module", path).status == 1
 
 
 # Mistakes in the module.
@@ -338,6 +329,15 @@ def test_xdsl_options_still_work(opt: Tool, model: Path):
     assert between.startswith("IR after rlx-fuse-matmul-bias-act:\nbuiltin.module {")
     assert between.count("func.func @mlp") == 2
     assert opt("-t", "nonsense", model).status == 2
+
+
+@pytest.mark.parametrize("target", ["rlx-msl", "rlx-spirv"])
+def test_kernels_of_a_module_that_has_none(opt: Tool, model: Path, target: str):
+    assert opt("-t", target, model) == Result(
+        1,
+        "",
+        f"{model}: error: {target}: the module has no GPU kernels: lower it first, as --pipeline=metal does\n",
+    )
 
 
 def test_standard_input(opt: Tool, model: Path, monkeypatch: pytest.MonkeyPatch):
