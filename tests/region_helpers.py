@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from helpers import assert_same_meaning, graph
 from xdsl.dialects.builtin import ModuleOp
 
-from rlx_dialect.ops.region import ElementwiseRegionOp
+from rlx_dialect.dtypes import Array
+from rlx_dialect.ops.region import ElementwiseRegionOp, RegionOp
 from rlx_dialect.passes.mark_elementwise_regions import MarkElementwiseRegions
 from rlx_dialect.passes.matching.dominance import check_dominance
 from rlx_dialect.passes.unfuse_elementwise_regions import UnfuseElementwiseRegions
+from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import Context, ModulePass
 
 EXACT = {"rtol": 0.0, "atol": 0.0}
@@ -57,7 +60,7 @@ def names(module: ModuleOp) -> list[str]:
 
 
 def in_region(owner: object) -> bool:
-    return isinstance(owner, ElementwiseRegionOp)
+    return isinstance(owner, RegionOp)
 
 
 def regions(module: ModuleOp) -> list[ElementwiseRegionOp]:
@@ -147,3 +150,8 @@ def batch(
     operands = ", ".join(f"%r{i}" for i in range(len(parts)))
     lines.append(f"%t = rlx.concat {operands} {{axis = {axis}}} : ({types}) -> {total}")
     return of(*lines, tail, arguments=f"%x: {whole}", results=", ".join([total, *more_results]), returned=returned)
+
+
+def four_rows(module: ModuleOp, seed: int, *, edges: Sequence[float] = ()) -> dict[str, Array]:
+    """Values for a :func:`batch` of four rows whose number is not known."""
+    return random_values(module, seed, edges=edges, dynamic=4)

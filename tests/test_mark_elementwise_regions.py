@@ -6,6 +6,7 @@ import random
 import time
 
 import pytest
+from fusion_harness import check_fusion
 from helpers import assert_same_meaning, graph
 from mutants import check_mutants
 from region_helpers import EXACT, T, binary, chain, mark, names, nested, of, regions, sizes, unary
@@ -144,6 +145,20 @@ def test_locations_are_kept():
 def test_a_second_run_changes_nothing():
     module = mark(chain(48))
     assert print_module(mark(module)) == print_module(module)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("shape", ["4x4", "4x8", "?x8"])
+def test_a_chain_of_each_float(shape: str, element: str):
+    t, row = f"tensor<{shape}x{element}>", f"tensor<{shape.rpartition('x')[2]}x{element}>"
+    module = of(
+        binary("a", "mul", "x", "s", t, row, t),
+        unary("b", "exp", "a", t),
+        binary("t", "sub", "a", "b", t, t, t),
+        arguments=f"%x: {t}, %s: {row}",
+        results=t,
+    )
+    check_fusion(module, MarkElementwiseRegions(), fused={REGION: 1}, mutants=False)
 
 
 # They are not, or end.
