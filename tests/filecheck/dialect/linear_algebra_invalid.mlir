@@ -110,11 +110,3 @@ func.func @f(%a: tensor<5x3xf32>) {
   %0 = rlx.qr r %a : tensor<5x3xf32> -> tensor<5x3xf32>
   func.return
 }
-
-// -----
-
-// CHECK: error: 'rlx.qr': 'u' is none of q, r
-func.func @f(%a: tensor<5x3xf32>) {
-  %0 = rlx.qr u %a : tensor<5x3xf32> -> tensor<5x3xf32>
-  func.return
-}
