@@ -67,7 +67,7 @@ def _may_change_outputs(situation: Situation) -> bool:
 def _readback_bw(situation: Situation) -> float:
     """As the gate counts it (:func:`rlx_dialect.pipelines.gate.score`): 1 where memory is unified."""
     gate = situation.target.gate
-    return 1 if gate.unified_memory else gate.host_readback_bw
+    return 1.0 if gate.unified_memory else float(gate.host_readback_bw)
 
 
 def _epilogues(fused: type[RlxOp]) -> OptionText:
@@ -84,7 +84,7 @@ NO_WEIGHT_CONCAT = On("no_weight_concat_fusion")
 # decomposed before they are unfused.
 ROWS: tuple[Row, ...] = (
     Row("rlx-lower-control-flow", runs_when_skipping=True, is_fusion=False),
-    Row("rlx-lower-dot-general", runs_when_skipping=True, is_fusion=False),
+    Row("rlx-lower-dot-general", runs_when_skipping=True),
     Row("rlx-canonicalize-ops"),
     Row(
         "rlx-fuse-matmul-bias-act",
@@ -145,7 +145,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "rlx-select-peaks-only-outputs",
         (Claimed("fft"), Claimed("welch_peaks")),
-        {"enabled": _may_change_outputs, "readback-bw": _readback_bw, "min-gain": lambda s: s.target.gate.min_gain_ns},
+        {
+            "enabled": _may_change_outputs,
+            "readback-bw": _readback_bw,
+            "min-gain": lambda s: float(s.target.gate.min_gain_ns),
+        },
     ),
     Row("rlx-dce", is_fusion=False),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from rlx_dialect.passes import load_pass, pass_factories, pass_modules
+from rlx_dialect.passes import load_pass, pass_modules
 from rlx_dialect.pipelines.conditions import claim_names
 from rlx_dialect.pipelines.environment import NOTHING_SET, Environment
 from rlx_dialect.pipelines.fuse import Fuse
@@ -14,11 +14,12 @@ from rlx_dialect.pipelines.limits import GPU_NATIVE, UNBOUNDED, FusionLimits
 from rlx_dialect.pipelines.named import (
     PIPELINE_NAMES,
     UnknownPipeline,
+    fusion_pipeline,
     named_pipeline,
     newcomers,
     pipeline_text,
 )
-from rlx_dialect.pipelines.options import FusionOptions
+from rlx_dialect.pipelines.options import FusionOptions, NumericsPolicy
 from rlx_dialect.pipelines.selection import (
     ROWS,
     Newcomer,
@@ -268,7 +269,41 @@ def test_options_of_passes():
     assert "rlx-mark-elementwise-regions{max-steps=6 max-inputs=16}" in map(str, fusion_passes(CUDA, small))
     assert "rlx-unfuse-elementwise-regions{keep-prologue=false}" in map(str, fusion_passes(CPU))
     peaks = fusion_passes_for_supported({"fft", "welch_peaks"}, FusionOptions(no_io_peaks_output=True), TPU)
-    assert "rlx-select-peaks-only-outputs{enabled=false readback-bw=40 min-gain=10000}" in map(str, peaks)
+    assert "rlx-select-peaks-only-outputs{enabled=false readback-bw=40.0 min-gain=10000.0}" in map(str, peaks)
+
+
+def test_strict_numerics_reach_every_fusion():
+    """The table says which passes are fusions, so that a pipeline is text before any pass is imported."""
+    from rlx_dialect.passes.matching.fusion import FusionPass
+
+    modules = pass_modules()
+    said = {row.pass_name: row.is_fusion for row in ROWS if row.pass_name in modules}
+    assert said == {name: issubclass(load_pass(name, modules[name]), FusionPass) for name in said}
+    for target in TARGETS.values():
+        default, strict = (fusion_pipeline(target, FusionOptions(numerics=n)) for n in NumericsPolicy)
+        assert "strict" not in default
+        specs = list(parse_pipeline(strict))
+        assert [s.name for s in specs] == [s.name for s in parse_pipeline(default)]
+        known = all_passes()
+        for passes in (known[s.name]().from_pass_spec(s) for s in specs):
+            assert not isinstance(passes, FusionPass) or passes.strict
+
+
+def test_an_unknown_policy():
+    assert FusionOptions(numerics="strict").numerics is NumericsPolicy.STRICT  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="'fast' is not a valid NumericsPolicy"):
+        FusionOptions().with_arguments(numerics="fast")
+
+
+def test_epilogues_are_part_of_a_claim():
+    texts = {
+        t.name: {s.name: dict(s.options) for s in fusion_passes(t, claims="+fused_conv_bias_act")}
+        for t in TARGETS.values()
+    }
+    kinds = {name: passes["rlx-fuse-matmul-bias-act"]["epilogues"] for name, passes in texts.items()}
+    assert kinds == {name: "gelu,silu" if name in ("cpu", "tpu") else "gelu,silu,gelu_approx,relu" for name in TARGETS}
+    assert {p["rlx-fuse-conv-bias-act"]["epilogues"] for p in texts.values()} == {"relu"}
+    assert {p["rlx-fuse-conv-affine-act"]["epilogues"] for p in texts.values()} == {"relu"}
 
 
 def test_decisions_say_why():
