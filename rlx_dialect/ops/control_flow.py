@@ -289,8 +289,13 @@ class ScanOp(ControlFlowOp):
         return (carry if self.save_trajectory is None else np.stack(trajectory),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """Every step, one after the other."""
+        """Every step, one after the other; what is taken apart or joined has one unknown extent at most."""
         whole, parts = self._split()
+        joined = [self.init] if self.save_trajectory is not None else []
+        for value in (*joined, *parts):
+            shape = shape_of(value)
+            if (shape if value is self.init else shape[1:]).count(shapes.DYNAMIC) > 1:
+                self.fail(f"no step of it can be written while several extents of {show(shape)} are unknown")
         carry: SSAValue = self.init
         trajectory: list[SSAValue] = []
         for step in range(self.steps):
@@ -304,12 +309,8 @@ class ScanOp(ControlFlowOp):
 
     def _part(self, b: Builder, value: SSAValue, step: int) -> SSAValue:
         row = b.insert(NarrowOp(value, 0, step, 1)).result
-        return b.insert(ReshapeOp(row, _written(shape_of(value)[1:]))).result
+        return b.insert(ReshapeOp(row, shape_of(value)[1:])).result
 
 
 def _with_leading_one(b: Builder, value: SSAValue) -> SSAValue:
-    return b.insert(ReshapeOp(value, [1, *_written(shape_of(value))])).result
-
-
-def _written(shape: shapes.Shape) -> list[int]:
-    return [-1 if extent == shapes.DYNAMIC else extent for extent in shape]
+    return b.insert(ReshapeOp(value, [1, *shape_of(value)])).result
