@@ -44,6 +44,10 @@ class Expectation:
     def holds(self, found: int) -> bool:
         return OPERATORS[self.operator](found, self.count)
 
+    def is_exceeded_by(self, found: int) -> bool:
+        """Whether there are too many, not too few."""
+        return self.operator in ("<", "<=") or found > self.count
+
     def __str__(self) -> str:
         return f"{self.operation}{self.operator}{self.count}"
 
