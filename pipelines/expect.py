@@ -71,12 +71,7 @@ def unmet(expectations: Sequence[Expectation], recorder: FusionRecorder, situati
     """
     found = recorder.inventory()
     return [
-        f"{wanted} expected, {count} found: "
-        + (
-            _made_by(wanted.operation, recorder)
-            if count > wanted.count
-            else _why(wanted.operation, recorder, situation)
-        )
+        f"{wanted} expected, {count} found: {_why(wanted, count, recorder, situation)}"
         for wanted in expectations
         if not wanted.holds(count := found[wanted.operation])
     ]
@@ -94,9 +89,10 @@ def _reasons(missed: Sequence[MissedFusion]) -> str:
     return "\n  ".join(["the most frequent reasons are", *top_reasons(missed)]) if missed else ""
 
 
-def _why(operation: str, recorder: FusionRecorder, situation: Situation | None) -> str:
-    """Why there are too few."""
-    names = {p.name for p in makers(operation)}
+def _why(wanted: Expectation, found: int, recorder: FusionRecorder, situation: Situation | None) -> str:
+    if wanted.is_exceeded_by(found):
+        return _made_by(wanted.operation, recorder)
+    names = {p.name for p in makers(wanted.operation)}
     ran = [p.name for p in recorder.passes if p.name in names]
     if reasons := _reasons([m for p, m in recorder.still_missed() if p.name in names]):
         return reasons
@@ -106,5 +102,5 @@ def _why(operation: str, recorder: FusionRecorder, situation: Situation | None) 
         return "no fusion makes it"
     if situation is None:
         return f"none of the passes makes it; {', '.join(sorted(names))} would"
-    because = "; ".join(dict.fromkeys(d.reason for d in left_out(operation, situation)))
+    because = "; ".join(dict.fromkeys(d.reason for d in left_out(wanted.operation, situation)))
     return f"the pipeline of {situation.target.name} has no pass that makes it: {because}"
