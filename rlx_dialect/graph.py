@@ -129,7 +129,8 @@ def _load_time_or_operand(value: SSAValue, known: Mapping[SSAValue, bool]) -> bo
 
 
 def _is_parameter(argument: BlockArgument) -> bool:
-    function = argument.owner.parent_op()
-    if not isinstance(function, FuncOp) or function.arg_attrs is None or argument.owner is not function.body.first_block:
+    block = argument.owner
+    function = block.parent_op()
+    if not isinstance(function, FuncOp) or function.arg_attrs is None or block is not function.body.first_block:
         return False
     return _attribute(function.arg_attrs.data, argument.index, PARAM) is not None
