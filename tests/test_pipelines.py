@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
+from pass_lists import ABBREVIATIONS, claims, short
 
 from rlx_dialect.passes import load_pass, pass_modules
 from rlx_dialect.pipelines.conditions import claim_names
@@ -36,7 +35,6 @@ from rlx_dialect.pipelines.targets import (
     CUDA,
     METAL,
     MLX,
-    ROCM,
     TARGETS,
     TPU,
     WGPU,
@@ -46,103 +44,7 @@ from rlx_dialect.pipelines.targets import (
 )
 from rlx_dialect.xdsl_compat import all_passes, parse_pipeline
 
-ABBREVIATIONS = {
-    "rlx-lower-control-flow": "LCF",
-    "rlx-lower-dot-general": "LDG",
-    "rlx-canonicalize-ops": "CAN",
-    "rlx-fuse-matmul-bias-act": "MBA",
-    "rlx-fuse-conv-bias-act": "CBA",
-    "rlx-fuse-conv-affine-act": "CAA",
-    "rlx-fuse-attention-block": "FAB",
-    "rlx-fuse-attention-backward-all": "ABA",
-    "rlx-fuse-residual-ln": "RLN",
-    "rlx-fuse-residual-rms-norm": "RRN",
-    "rlx-fuse-ada-layer-norm": "ADA",
-    "rlx-fuse-gated-residual": "GR",
-    "rlx-fuse-rms-norm-reshape": "RNR",
-    "rlx-fuse-transformer-layer": "FTL",
-    "rlx-fuse-swiglu-dual-matmul": "SGD",
-    "rlx-fuse-matmul-residual": "MMR",
-    "rlx-fuse-shared-input-matmul": "SIM",
-    "rlx-fuse-swiglu": "SG",
-    "rlx-mark-elementwise-regions": "ME",
-    "rlx-mark-batch-slice-regions": "MBS",
-    "rlx-mark-transform-regions": "MT",
-    "rlx-fuse-region-prologue": "RP",
-    "rlx-fuse-batch-preprocess": "BP",
-    "rlx-decompose-fusion-regions": "DEC",
-    "rlx-unfuse-elementwise-regions": "U",
-    "rlx-select-peaks-only-outputs": "SPO",
-    "rlx-dce": "DCE",
-}
-
-
-def short(specs: Iterable[PassSpec]) -> str:
-    """``LCF LDG …``; unfusing is ``UG`` in the form that keeps prologue regions, ``UC`` in the other."""
-    words: list[str] = []
-    for spec in specs:
-        word = ABBREVIATIONS[spec.name]
-        if word == "U":
-            word = "UG" if dict(spec.options)["keep-prologue"] else "UC"
-        words.append(word)
-    return " ".join(words)
-
-
-def claims(target: Target, *more: str) -> set[str]:
-    return set(claim_names(target.claims)) | set(more)
-
-
-# The exact lists.
-
-CPU_LIST = "LCF LDG CAN MBA FAB RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP DEC UC DCE"
-METAL_LIST = "LCF LDG CAN MBA RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP UG DCE"
-WGPU_LIST = "LCF LDG CAN MBA FAB RLN RRN ADA GR RNR SGD SIM SG MBS MT RP BP UG DCE"
-CUDA_LIST = "LCF LDG CAN MBA CBA CAA RLN RRN ADA GR RNR SIM ME MBS MT RP BP DCE"
-ROCM_LIST = "LCF LDG CAN MBA RLN RRN ADA GR RNR SIM ME MBS MT RP BP DCE"
-TPU_LIST = "LCF LDG CAN MBA RLN ADA GR RNR SIM ME MBS MT RP BP DCE"
-LISTS = [
-    (CPU, CPU_LIST, 20),
-    (METAL, METAL_LIST, 18),
-    (MLX, METAL_LIST, 18),
-    (WGPU, WGPU_LIST, 19),
-    (CUDA, CUDA_LIST, 18),
-    (ROCM, ROCM_LIST, 16),
-    (TPU, TPU_LIST, 15),
-]
-
-
-@pytest.mark.parametrize(("target", "passes", "count"), LISTS, ids=lambda v: v.name if isinstance(v, Target) else "")
-def test_the_list_of_a_target(target: Target, passes: str, count: int):
-    """The canonical options and default ones give one list: there is one meaning, not two front doors."""
-    assert short(fusion_passes(target)) == passes
-    assert short(fusion_passes(target, FusionOptions())) == passes
-    assert short(fusion_passes(target, FusionOptions.resolve(target, NOTHING_SET))) == passes
-    assert len(fusion_passes(target)) == count
-
-
-def with_regions_kept(target_list: str) -> str:
-    return target_list.replace("SG MBS", "SG ME MBS").replace(" UC", "").replace(" UG", "")
-
-
-SUPPORTED_LISTS = [
-    (CPU, with_regions_kept(CPU_LIST), 20),
-    (METAL, with_regions_kept(METAL_LIST), 18),
-    (MLX, with_regions_kept(METAL_LIST), 18),
-    (WGPU, with_regions_kept(WGPU_LIST), 19),
-    (CUDA, CUDA_LIST, 18),
-    (ROCM, ROCM_LIST, 16),
-    (TPU, TPU_LIST, 15),
-]
-
-
-@pytest.mark.parametrize(
-    ("target", "passes", "count"), SUPPORTED_LISTS, ids=lambda v: v.name if isinstance(v, Target) else ""
-)
-def test_the_list_of_a_claim_set(target: Target, passes: str, count: int):
-    """With a claim set of one's own the options mean exactly what they say: by default, regions stay."""
-    found = fusion_passes_for_supported(target.claims, FusionOptions(), target)
-    assert short(found) == passes
-    assert len(found) == count
+# The lists of the targets are in test_rlx_facts.py.
 
 
 def test_an_empty_claim_set_claims_everything():
@@ -161,73 +63,12 @@ def test_every_row_has_its_place():
     assert len(ROWS) == 27
 
 
-# Single behaviours of the original.
-
-
-def test_cpu_by_default():
-    names = [s.name for s in fusion_passes(CPU, FusionOptions())]
-    assert len(names) == 20
-    assert names[2:5] == ["rlx-canonicalize-ops", "rlx-fuse-matmul-bias-act", "rlx-fuse-attention-block"]
-    assert "rlx-fuse-region-prologue" in names
-    assert "rlx-mark-elementwise-regions" not in names
-    assert names[-1] == "rlx-dce"
-
-
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-def test_skipping_fusion_leaves_two_passes(target: Target):
-    assert short(fusion_passes(target, FusionOptions(skip_fusion=True))) == "LCF LDG"
-
-
-def test_metal_claims_have_no_attention_block():
-    found = short(fusion_passes_for_supported(METAL.claims, FusionOptions(), METAL)).split()
-    assert "FAB" not in found
-    assert "MBA" in found
-
-
-def test_cuda_claims_have_no_swiglu():
-    found = short(fusion_passes_for_supported(CUDA.claims, FusionOptions(), CUDA)).split()
-    assert "SG" not in found
-    assert "SGD" not in found
-    assert "MBA" in found
-
-
-def test_cpu_and_metal_unfuse():
-    assert "UC" in short(fusion_passes_for_supported(CPU.claims, FusionOptions.for_cpu(), CPU)).split()
-    assert "UG" in short(fusion_passes(METAL, FusionOptions())).split()
-
-
 def test_passes_after_marking():
-    options = FusionOptions().apply_native_fk_defaults(TPU)
-    assert short(fk_passes_after_elementwise_regions(TPU.claims, options, TPU)) == "MBS MT RP BP DCE"
     assert short(fk_passes_after_elementwise_regions(TPU.claims, FusionOptions(), TPU)) == "MBS MT RP BP DEC DCE"
     off = FusionOptions(fk_fusion=False)
     assert short(fk_passes_after_elementwise_regions(TPU.claims, off, TPU)) == "DEC DCE"
     half = FusionOptions(fuse_region_prologue=False, native_fk_regions=True)
     assert short(fk_passes_after_elementwise_regions(METAL.claims, half, METAL)) == "MBS MT BP DCE"
-
-
-def test_native_regions_need_no_decomposition():
-    assert "DEC" not in short(fusion_passes(TPU, FusionOptions()))
-    off = Environment(variables={"RLX_NO_NATIVE_FK_REGIONS": "1"})
-    assert "DEC" in short(fusion_passes(TPU, FusionOptions().merge_env(off)))
-    native = FusionOptions(native_fk_regions=True, decompose_fusion_regions=False, unfuse_elementwise_regions=False)
-    assert "DEC" not in short(fusion_passes(TPU, native))
-    assert "DEC" not in short(fusion_passes(METAL, native))
-    assert "DEC" in short(fusion_passes(TPU, FusionOptions(decompose_fusion_regions=True)))
-
-
-def test_keeping_regions():
-    kept = FusionOptions(keep_elementwise_regions=True, unfuse_elementwise_regions=False)
-    found = short(fusion_passes(METAL, kept)).split()
-    assert "UG" not in found
-    assert {"RP", "ME"} <= set(found)
-    asked = FusionOptions().with_arguments(unfuse_elementwise_regions=False)
-    assert short(fusion_passes(METAL, asked)) == with_regions_kept(METAL_LIST)
-
-
-def test_peaks_need_both_claims():
-    assert "SPO" in short(fusion_passes_for_supported(claims(METAL, "fft", "rlx.welch_peaks"), FusionOptions(), METAL))
-    assert "SPO" not in short(fusion_passes_for_supported(claims(METAL, "fft"), FusionOptions(), METAL))
 
 
 # What switches a row off.
@@ -250,13 +91,13 @@ def test_a_switch(option: str, target: Target, gone: set[str]):
 
 def test_the_transformer_layer_is_opt_in():
     on = FusionOptions(enable_fuse_transformer_layer=True)
-    assert short(fusion_passes(WGPU, on)) == WGPU_LIST.replace("RNR", "RNR FTL")
-    assert short(fusion_passes(CPU, on)) == CPU_LIST
+    assert short(fusion_passes(WGPU, on)) == short(fusion_passes(WGPU)).replace("RNR", "RNR FTL")
+    assert short(fusion_passes(CPU, on)) == short(fusion_passes(CPU))
 
 
 def test_claims_of_operations_that_no_target_has():
     found = fusion_passes_for_supported(claims(CPU, "fused_matmul_residual"), FusionOptions.for_cpu(), CPU)
-    assert short(found) == CPU_LIST.replace("SGD", "SGD MMR")
+    assert short(found) == short(fusion_passes(CPU)).replace("SGD", "SGD MMR")
     backward = fusion_passes_for_supported({"attention_backward_all"}, FusionOptions(cpu_attn_bwd_fuse=True), CUDA)
     assert "rlx-fuse-attention-backward-all{enabled=true}" in [str(s) for s in backward]
 
@@ -450,8 +291,3 @@ def test_passes_are_named_after_their_files():
     assert pass_modules()["rlx-fuse-matmul-bias-act"] == "rlx_dialect.passes.fuse_matmul_bias_act"
     with pytest.raises(ImportError, match="has no pass named 'rlx-other'"):
         load_pass("rlx-other", "rlx_dialect.passes.dce")
-
-
-def test_all_targets_are_covered_by_the_lists_above():
-    assert [t for t, *_ in LISTS] == [t for t, *_ in SUPPORTED_LISTS] == list(TARGETS.values())
-    assert {CPU, METAL, MLX, WGPU, CUDA, ROCM, TPU} == set(TARGETS.values())
