@@ -11,16 +11,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import I64, IntegerAttr, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ScatterReduction, ScatterReductionAttr
-from rlx_dialect.base import RlxOp, Value
+from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_complex, is_integer
-from rlx_dialect.ops.shape import AxisOp, front_axis
+from rlx_dialect.ops.constant import scalar
+from rlx_dialect.ops.shape import AxisOp, ExpandOp, front_axis
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
-from rlx_dialect.xdsl_compat import InterpretationError
+from rlx_dialect.xdsl_compat import Builder, InterpretationError
 
 ZERO = IntegerAttr(0, i64)
 
@@ -211,6 +212,60 @@ class ScatterAddOp(ScatterOp, AxisOp):
         (data, indices, updates), axis = args, self.axis_index
         index = (*([slice(None)] * axis), self.in_range(indices, data.shape[axis]))
         return self.scattered(ScatterReduction.ADD, data, index, updates)
+
+
+@irdl_op_definition
+class GatherBackwardOp(IndexingOp, AxisOp):
+    """The gradient of :class:`GatherOp` by its table: the slices of dy added up at their indices, else 0.
+
+    dy [a…, i…, c…] and indices [i…] give [a…, ``extent``, c…], where ``extent`` is that of the table's ``axis``.
+    """
+
+    name = "rlx.gather_backward"
+    dy = operand_def()
+    indices = operand_def()
+    axis = prop_def(IntegerAttr[I64], default_value=ZERO)
+    extent = prop_def(IntegerAttr[I64])
+    result = result_def()
+
+    def __init__(self, dy: Value, indices: Value, axis: int = 0, *, extent: int):
+        """``axis`` may count from the back of the table."""
+        rank = rank_of(SSAValue.get(dy)) - rank_of(SSAValue.get(indices)) + 1
+        (axis,) = shapes.from_front([axis], rank)
+        super().__init__([dy, indices], {"axis": axis, "extent": extent})
+
+    @property
+    def axis_index(self) -> int:
+        """The axis of the table, counted from the front."""
+        return shapes.normal_axis(self.axis.value.data, max(0, len(self.shape(0)) - len(self.shape(1)) + 1))
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        dy, indices, axis, extent = self.shape(0), self.shape(1), self.axis_index, self.extent.value.data
+        if extent < 0:
+            raise ShapeError(f"extent must not be negative, got {extent}")
+        end = axis + len(indices)
+        if not shapes.compatible(dy[axis:end], indices):
+            raise ShapeError(f"operand 'dy' must have the extents {show(indices)} at axis {axis}, got {show(dy)}")
+        return (self.like(0, (*dy[:axis], extent, *dy[end:])),)
+
+    def check(self) -> None:
+        super().check()
+        if is_bool(self.element(0)):
+            self.fail("operand 'dy' must be of numbers, got i1")
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        (dy, indices), axis, extent = args, self.axis_index, self.extent.value.data
+        result = np.zeros((*dy.shape[:axis], extent, *dy.shape[axis + indices.ndim :]), dy.dtype)
+        np.add.at(result, (*([slice(None)] * axis), self.in_range(indices, extent)), dy)
+        return (result,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """A scatter into zeros, whose extents must be static."""
+        shape = shape_of(self.result)
+        if DYNAMIC in shape:
+            self.fail("cannot be decomposed into a dynamic shape: there is no constant of it")
+        zeros = b.insert(ExpandOp(scalar(b, 0, self.element(0)), shape)).result
+        return self.as_results(b.insert(ScatterAddOp(zeros, self.indices, self.dy, self.axis_index)).result)
 
 
 @irdl_op_definition

@@ -61,3 +61,15 @@ func.func @kv_append(%c: tensor<2x16x4xbf16>, %u: tensor<2x3x4xbf16>, %d: tensor
   %1 = rlx.kv_append %c, %d {axis = 1, pos = 0} : (tensor<2x16x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x16x4xbf16>
   func.return
 }
+
+// CHECK-LABEL: func.func @gather_backward(
+// CHECK-NEXT: %0 = rlx.gather_backward %g, %i {extent = 7} : (tensor<2x6x4xf32>, tensor<2x6xi64>) -> tensor<7x4xf32>
+// CHECK-NEXT: %1 = rlx.gather_backward %d, %j {axis = 1, extent = 9} : (tensor<?x5x?xbf16>, tensor<?xi32>) -> tensor<?x9x?xbf16>
+// GENERIC-LABEL: sym_name = "gather_backward"
+// GENERIC: %0 = "rlx.gather_backward"(%g, %i) <{extent = 7 : i64, axis = 0 : i64}> : (tensor<2x6x4xf32>, tensor<2x6xi64>) -> tensor<7x4xf32>
+// GENERIC-NEXT: %1 = "rlx.gather_backward"(%d, %j) <{axis = 1 : i64, extent = 9 : i64}> : (tensor<?x5x?xbf16>, tensor<?xi32>) -> tensor<?x9x?xbf16>
+func.func @gather_backward(%g: tensor<2x6x4xf32>, %i: tensor<2x6xi64>, %d: tensor<?x5x?xbf16>, %j: tensor<?xi32>) {
+  %0 = rlx.gather_backward %g, %i {extent = 7} : (tensor<2x6x4xf32>, tensor<2x6xi64>) -> tensor<7x4xf32>
+  %1 = rlx.gather_backward %d, %j {axis = 1, extent = 9} : (tensor<?x5x?xbf16>, tensor<?xi32>) -> tensor<?x9x?xbf16>
+  func.return
+}

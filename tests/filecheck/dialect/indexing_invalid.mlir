@@ -182,3 +182,59 @@ func.func @f(%a: tensor<5x4x3xf32>, %b: tensor<5x2x3xf16>) {
   %0 = rlx.kv_append %a, %b {axis = 1, pos = 0} : (tensor<5x4x3xf32>, tensor<5x2x3xf16>) -> tensor<5x4x3xf32>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': operand 'dy' must have the extents 2 at axis 0, got 3x4
+func.func @f(%a: tensor<3x4xf32>, %b: tensor<2xi32>) {
+  %0 = rlx.gather_backward %a, %b {extent = 7} : (tensor<3x4xf32>, tensor<2xi32>) -> tensor<7x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': axis 2 is outside rank 2
+func.func @f(%a: tensor<3x4xf32>, %b: tensor<3xi32>) {
+  %0 = rlx.gather_backward %a, %b {axis = 2, extent = 7} : (tensor<3x4xf32>, tensor<3xi32>) -> tensor<7x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': axis 0 is outside rank 0
+func.func @f(%a: tensor<f32>, %b: tensor<3xi32>) {
+  %0 = rlx.gather_backward %a, %b {extent = 7} : (tensor<f32>, tensor<3xi32>) -> tensor<7xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': extent must not be negative, got -1
+func.func @f(%a: tensor<3x4xf32>, %b: tensor<3xi32>) {
+  %0 = rlx.gather_backward %a, %b {extent = -1} : (tensor<3x4xf32>, tensor<3xi32>) -> tensor<7x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': operand 'dy' must be of numbers, got i1
+func.func @f(%a: tensor<3x4xi1>, %b: tensor<3xi32>) {
+  %0 = rlx.gather_backward %a, %b {extent = 7} : (tensor<3x4xi1>, tensor<3xi32>) -> tensor<7x4xi1>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': operand 'indices' must have an integer element type, got f32
+func.func @f(%a: tensor<3x4xf32>, %b: tensor<3xf32>) {
+  %0 = rlx.gather_backward %a, %b {extent = 7} : (tensor<3x4xf32>, tensor<3xf32>) -> tensor<7x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.gather_backward': result #0 must be tensor<7x4xf32>, got tensor<6x4xf32>
+func.func @f(%a: tensor<3x4xf32>, %b: tensor<3xi32>) {
+  %0 = rlx.gather_backward %a, %b {extent = 7} : (tensor<3x4xf32>, tensor<3xi32>) -> tensor<6x4xf32>
+  func.return
+}
