@@ -89,7 +89,7 @@ class LowerContraction(FusionPattern[DotGeneralOp, ContractionMatch]):
             rewriter.replace(op, MatMulOp(lhs, rhs, result_type=op.result.type))
         else:
             value = rewriter.insert(MatMulOp(lhs, rhs)).result
-            rewriter.replace(op, ReshapeOp(value, _written(shape_of(op.result)), result_type=op.result.type))
+            rewriter.replace(op, ReshapeOp(value, shape_of(op.result), result_type=op.result.type))
 
 
 def _permuted(value: SSAValue, groups: Sequence[Sequence[int]]) -> Shape:
@@ -110,10 +110,6 @@ def _can_be_written(shape: Shape) -> bool:
     return is_static(shape) or (shape.count(DYNAMIC) == 1 and 0 not in shape)
 
 
-def _written(shape: Shape) -> list[int]:
-    return [-1 if extent == DYNAMIC else extent for extent in shape]
-
-
 def _arranged(value: SSAValue, groups: Sequence[Sequence[int]], rewriter: PatternRewriter) -> SSAValue:
     shape = _flattened(value, groups)
     perm = [a for axes in groups for a in axes]
@@ -121,7 +117,7 @@ def _arranged(value: SSAValue, groups: Sequence[Sequence[int]], rewriter: Patter
         value = rewriter.insert(TransposeOp(value, perm)).result
     if shape_of(value) == shape:
         return value
-    return rewriter.insert(ReshapeOp(value, _written(shape))).result
+    return rewriter.insert(ReshapeOp(value, shape)).result
 
 
 def _unknown(op: DotGeneralOp, value: SSAValue, shape: Shape) -> Miss:
