@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.elementwise import ActivationOp, CastOp
 from rlx_dialect.ops.region import RESIZE_NEAREST_2X, ElementwiseRegionOp
+from rlx_dialect.passes.matching.extents import Known
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.regions import fusable, region_of
 from rlx_dialect.passes.matching.values import defining, not_absorbed, not_one_shape
@@ -42,16 +43,28 @@ class ResizeOperand(FusionPattern[ElementwiseRegionOp, ResizedOperandMatch]):
 
     root = ElementwiseRegionOp
 
+    def __init__(self) -> None:
+        self.extents: Known = {}
+
     def check(self, op: ElementwiseRegionOp, /) -> ResizedOperandMatch | Miss | None:
         declined: Miss | None = None
         for position, operand in enumerate(op.inputs):
             resize = defining(operand, ResizeNearest2xOp)
             if resize is None:
                 continue
-            if (miss := _not_resizable(op, resize)) is None:
+            if (miss := self._declined(op, resize)) is None:
                 return ResizedOperandMatch(op, resize, position)
             declined = declined or miss
         return declined
+
+    def _declined(self, op: ElementwiseRegionOp, resize: ResizeNearest2xOp) -> Miss | None:
+        """Why the region cannot resize that operand; None if it can."""
+        if op.prologue is not None:
+            detail = "the region starts with a resize already"
+            return Miss(Reason.OTHER_OPERAND, op, detail, "nothing to do: a region resizes one operand, once")
+        if (miss := not_absorbed(resize, op, op)) is not None:
+            return miss
+        return not_one_shape([resize.result, op.result], op, self.extents)
 
     def rewrite(self, match: ResizedOperandMatch, rewriter: PatternRewriter, /) -> None:
         region, resize, position = match.region, match.resize, match.position
@@ -74,16 +87,6 @@ class ResizeOperand(FusionPattern[ElementwiseRegionOp, ResizedOperandMatch]):
         fused.attributes |= region.attributes
         rewriter.replace(region, fused)
         rewriter.erase(resize)
-
-
-def _not_resizable(op: ElementwiseRegionOp, resize: ResizeNearest2xOp) -> Miss | None:
-    """Why the region cannot resize that operand; None if it can."""
-    if op.prologue is not None:
-        detail = "the region resizes another operand already"
-        return Miss(Reason.OTHER_OPERAND, op, detail, "nothing to do: a region resizes one operand")
-    if (miss := not_absorbed(resize, op, op)) is not None:
-        return miss
-    return not_one_shape([resize.result, op.result], op)
 
 
 @dataclass(frozen=True)
@@ -111,16 +114,6 @@ class ResizeUnary(FusionPattern[ActivationOp | CastOp, ResizedUnaryMatch]):
         rewriter.erase(match.resize)
 
 
-def resize_to_take(op: Operation) -> ResizeNearest2xOp | None:
-    """The resize that the patterns of this pass make ``op`` do itself, on the way in; None if there is none."""
-    found = None
-    if isinstance(op, ElementwiseRegionOp):
-        found = ResizeOperand().check(op)
-    elif isinstance(op, ActivationOp | CastOp):
-        found = ResizeUnary().check(op)
-    return found.resize if isinstance(found, ResizedOperandMatch | ResizedUnaryMatch) else None
-
-
 @dataclass(frozen=True)
 class FuseRegionPrologue(PatternFusionPass):
     name = "rlx-fuse-region-prologue"
@@ -129,3 +122,15 @@ class FuseRegionPrologue(PatternFusionPass):
 
     def patterns(self) -> Sequence[FusionPattern[Any, Any]]:
         return [ResizeOperand(), ResizeUnary()]
+
+
+class Prologues:
+    """Which resizes the pass would make part of a region, for who wants to leave those alone."""
+
+    def __init__(self) -> None:
+        self.patterns = FuseRegionPrologue().patterns()
+
+    def takes(self, user: Operation, resize: ResizeNearest2xOp) -> bool:
+        """Whether ``user`` would do ``resize``, the first resize among its operands that it can."""
+        found = (pattern.decide(user) for pattern in self.patterns)
+        return any(isinstance(m, ResizedOperandMatch | ResizedUnaryMatch) and m.resize is resize for m in found)

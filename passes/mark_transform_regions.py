@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.region import RESIZE_NEAREST_2X, TransformRegionOp
-from rlx_dialect.passes.fuse_region_prologue import resize_to_take
+from rlx_dialect.passes.fuse_region_prologue import Prologues
 from rlx_dialect.passes.matching.fusion import FusionPattern, Match, Miss, Numerics, PatternFusionPass, Reason
 from rlx_dialect.passes.matching.values import defining
 from rlx_dialect.xdsl_compat import InsertPoint, PatternRewriter
@@ -40,17 +40,24 @@ class MarkChain(FusionPattern[ResizeNearest2xOp, ChainMatch]):
 
     root = ResizeNearest2xOp
 
+    def __init__(self) -> None:
+        self.prologues = Prologues()
+
     def check(self, op: ResizeNearest2xOp, /) -> ChainMatch | Miss | None:
         user = _only_user(op)
-        if user is not None and resize_to_take(user) is op:
+        if user is not None and self.prologues.takes(user, op):
             detail = f"{user.name} can resize on the way in"
             return Miss(Reason.OTHER_CONSUMER, op, detail, "nothing to do: rlx-fuse-region-prologue does it")
-        if isinstance(user, ResizeNearest2xOp) and not _is_prologue(user):
+        if isinstance(user, ResizeNearest2xOp) and not self._is_prologue(user):
             return None
         chain = [op]
         while (above := defining(chain[-1].input, ResizeNearest2xOp)) is not None and _only_user(above) is chain[-1]:
             chain.append(above)
         return ChainMatch(tuple(reversed(chain)))
+
+    def _is_prologue(self, op: ResizeNearest2xOp) -> bool:
+        user = _only_user(op)
+        return user is not None and self.prologues.takes(user, op)
 
     def rewrite(self, match: ChainMatch, rewriter: PatternRewriter, /) -> None:
         *inner, tail = match.chain
@@ -67,11 +74,6 @@ def _only_user(op: ResizeNearest2xOp) -> Operation | None:
     if use is None or not op.result.has_one_use() or use.operation.parent is not op.parent:
         return None
     return use.operation
-
-
-def _is_prologue(op: ResizeNearest2xOp) -> bool:
-    user = _only_user(op)
-    return user is not None and resize_to_take(user) is op
 
 
 @dataclass(frozen=True)
