@@ -256,7 +256,7 @@ class GatherBackwardOp(IndexingOp, AxisOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         (dy, indices), axis, extent = args, self.axis_index, self.extent.value.data
         result = np.zeros((*dy.shape[:axis], extent, *dy.shape[axis + indices.ndim :]), dy.dtype)
-        np.add.at(result, (*([slice(None)] * axis), self.in_range(indices, extent)), dy)
+        SCATTERS[ScatterReduction.ADD](result, (*([slice(None)] * axis), self.in_range(indices, extent)), dy)
         return (result,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
