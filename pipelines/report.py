@@ -122,7 +122,7 @@ class FusionReport:
     @classmethod
     def of(cls, before: Inventory, after: Inventory, missed: Sequence[MissedFusion]) -> FusionReport:
         """The counts of two inventories."""
-        same_names = {name: after[name] for name in _COUNTED}
+        same_names: dict[str, Any] = {name: after[name] for name in _COUNTED}
         return cls(
             nodes_before=before.nodes,
             nodes_after=after.nodes,
