@@ -52,7 +52,7 @@ def test_slices_need_not_be_all():
     fused(batch((0, 1, "relu"), (2, 1, "relu"), regions=True))
 
 
-def test_names_and_locations_do_not_matter():
+def test_names_do_not_matter():
     """What is compared is what is computed."""
     t, s = "tensor<4x8xf32>", "tensor<2x8xf32>"
     module = of(
