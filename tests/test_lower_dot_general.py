@@ -20,7 +20,7 @@ from rlx_dialect.passes.matching.fusion import Reason
 from rlx_dialect.samples import random_values
 from rlx_dialect.shapes import DYNAMIC as D
 from rlx_dialect.shapes import dot_general, show
-from rlx_dialect.xdsl_compat import Context, print_module
+from rlx_dialect.xdsl_compat import Context, InterpretationError, print_module
 
 EXTENTS = {"b": 2, "c": 3, "m": 4, "n": 5, "k": 2, "l": 3, "x": 4, "y": 5}
 """Of each letter: batch b c, rows m n, contracted k l, columns x y. Different letters have equal extents, too."""
@@ -200,6 +200,17 @@ def test_dynamic_and_empty_extents(
     assert names(after) == expected
     values = fitting(lhs, rhs, contracting, batch)(module, 0)
     assert_close(run_reference(after, values), run_reference(module, values), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("extents", [(1, 3), (3, 1), (2, 3)])
+def test_contracted_extents_that_do_not_fit_are_an_error_before_and_after(extents: tuple[int, int]):
+    """Neither repeats an extent of 1."""
+    module = contraction([2, D], [D, 4], ([1], [0]))
+    shapes = ((2, extents[0]), (extents[1], 4))
+    values = {name: np.ones(shape, np.float32) for name, shape in zip(random_values(module), shapes, strict=True)}
+    for program in (module, lowered(module)):
+        with pytest.raises(InterpretationError):
+            run_reference(program, values)
 
 
 def test_a_result_that_is_known_better():
