@@ -40,7 +40,7 @@ def op_module(build: Callable[..., RlxOp], *types: Attribute) -> ModuleOp:
     return module
 
 
-_ELEMENTS = {"float16": f16, "float32": f32, "float64": f64, "int8": i8, "int32": i32, "int64": i64, "bool": i1}
+ELEMENTS = {"float16": f16, "float32": f32, "float64": f64, "int8": i8, "int32": i32, "int64": i64, "bool": i1}
 
 
 def run_op(
@@ -52,7 +52,7 @@ def run_op(
     from the types with every extent dynamic, unless ``dynamic`` is false: its types must then agree with the
     static ones and its results be the same. Both modules survive a round trip through text.
     """
-    elements = [element or _ELEMENTS[a.dtype.name] for a in arrays]
+    elements = [element or ELEMENTS[a.dtype.name] for a in arrays]
     values = {f"arg{i}": a for i, a in enumerate(arrays)}
     static = op_module(build, *(TensorType(e, a.shape) for e, a in zip(elements, arrays, strict=True)))
     assert_round_trip(static)

@@ -357,20 +357,17 @@ def check_rope_table(name: str, table: Shape, seq: int, n_rot: int) -> None:
         raise ShapeError(f"{name} must have at least {rows} rows of {n_rot // 2}, got {shapes.show(table)}")
 
 
-@irdl_op_definition
-class RopeOp(RlxOp):
-    """Rotary position embedding: pairs of lanes (a, b) of each head become (a·c - b·s, b·c + a·s).
+class RotaryOp(RlxOp):
+    """Base of the rotations by tables: pairs of lanes of each head of operand 0 rotate by angles with cos and sin.
 
-    ``x`` has the sequence on axis 1 for layouts bsd [B, S, H·D] and bshd [B, S, H, D] and on axis 2 for bhsd
+    Operand 0, x, has the sequence on axis 1 for layouts bsd [B, S, H·D] and bshd [B, S, H, D] and on axis 2 for bhsd
     [B, H, S, D], where D is ``head_dim``. ``cos`` and ``sin`` are [positions, ≥ n_rot/2] of x's element type; their
     row i belongs to index i of the sequence, their column j to pair j. The first ``n_rot`` lanes (by default all D)
     rotate, the others are copied. The pairs are (j, j + n_rot/2) in style neox and (2j, 2j + 1) in style gptj.
     """
 
-    name = "rlx.rope"
-    x = operand_def()
-    cos = operand_def()
-    sin = operand_def()
+    INVERSE: ClassVar = False
+    """Whether it rotates the other way."""
     head_dim = prop_def(IntegerAttr[I64])
     n_rot = opt_prop_def(IntegerAttr[I64])
     style = prop_def(RopeStyleAttr, default_value=RopeStyleAttr(RopeStyle.NEOX))
@@ -401,7 +398,7 @@ class RopeOp(RlxOp):
         return 2 if self.layout.data is AttentionLayout.BHSD else 1
 
     def infer_types(self) -> tuple[Attribute, ...]:
-        return (self.x.type,)
+        return (self.operands[0].type,)
 
     def check(self) -> None:
         dim = self.head_dim.value.data
@@ -410,17 +407,17 @@ class RopeOp(RlxOp):
         if not 0 < self.rotated <= dim or self.rotated % 2:
             self.fail(f"n_rot must be even and between 2 and head_dim {dim}, got {self.rotated}")
         if not is_float(self.element(0)):
-            self.fail(f"operand 'x' must have a float element type, got {self.element(0)}")
+            self.fail(f"{self.operand_name(0)} must have a float element type, got {self.element(0)}")
         packed = self.layout.data is AttentionLayout.BSD
         shape = self.shape(0)
         if len(shape) != (3 if packed else 4):
             self.fail(
-                f"operand 'x' must have rank {3 if packed else 4} in layout {self.layout.data}, "
+                f"{self.operand_name(0)} must have rank {3 if packed else 4} in layout {self.layout.data}, "
                 f"got {shapes.show(shape)}"
             )
         if shape[-1] == DYNAMIC or (shape[-1] % dim if packed else shape[-1] != dim):
             wanted = "a multiple of head_dim" if packed else "head_dim"
-            self.fail(f"the last extent of operand 'x' must be {wanted} {dim}, got {shapes.show(shape)}")
+            self.fail(f"the last extent of {self.operand_name(0)} must be {wanted} {dim}, got {shapes.show(shape)}")
         self.check_same_element()
         for index in (1, 2):
             check_rope_table(self.operand_name(index), self.shape(index), shape[self.seq_axis], self.rotated)
@@ -436,6 +433,7 @@ class RopeOp(RlxOp):
         first, second = (slice(0, half), slice(half, n)) if neox else (slice(0, n, 2), slice(1, n, 2))
         result = heads.copy()
         a, b = heads[..., first], heads[..., second]
+        sin = -sin if self.INVERSE else sin
         result[..., first] = a * cos - b * sin
         result[..., second] = b * cos + a * sin
         return (result.reshape(x.shape),)
@@ -446,7 +444,7 @@ class RopeOp(RlxOp):
             self.fail("cannot be decomposed with a dynamic sequence: the rows of the tables are not known")
         dim, n, half = self.head_dim.value.data, self.rotated, self.rotated // 2
         packed = self.layout.data is AttentionLayout.BSD
-        x: SSAValue = _unpack_heads(b, self.x, self.shape(0)[2] // dim, dim) if packed else self.x
+        x: SSAValue = _unpack_heads(b, self.operands[0], self.shape(0)[2] // dim, dim) if packed else self.operands[0]
         turned = x if n == dim else b.insert(NarrowOp(x, 3, 0, n)).result
         leading = shape_of(x)[:3]
         gptj = self.style.data is RopeStyle.GPTJ
@@ -457,13 +455,16 @@ class RopeOp(RlxOp):
         axis, width = (4, 1) if gptj else (3, half)
         first = b.insert(NarrowOp(turned, axis, 0, width)).result
         second = b.insert(NarrowOp(turned, axis, width, width)).result
-        cos, sin = (self._table_rows(b, table) for table in (self.cos, self.sin))
+        cos, sin = (self._table_rows(b, table) for table in self.operands[1:])
 
         def combined(p: SSAValue, q: SSAValue, kind: str) -> SSAValue:
             left, right = (b.insert(BinaryOp("mul", value, table)).result for value, table in ((p, cos), (q, sin)))
             return b.insert(BinaryOp(kind, left, right)).result
 
-        value = b.insert(ConcatOp([combined(first, second, "sub"), combined(second, first, "add")], axis)).result
+        kinds = ("add", "sub") if self.INVERSE else ("sub", "add")
+        pairs = ((first, second), (second, first))
+        parts = [combined(p, q, kind) for (p, q), kind in zip(pairs, kinds, strict=True)]
+        value = b.insert(ConcatOp(parts, axis)).result
         if gptj:
             value = b.insert(ReshapeOp(value, [*leading, n])).result
         if n != dim:
@@ -480,3 +481,13 @@ class RopeOp(RlxOp):
         lanes = (half,) if self.style.data is RopeStyle.NEOX else (half, 1)
         shape = (seq, *heads, *lanes)
         return table if shape == shape_of(table) else b.insert(ReshapeOp(table, shape)).result
+
+
+@irdl_op_definition
+class RopeOp(RotaryOp):
+    """Rotary position embedding: pairs (a, b) become (a·c - b·s, b·c + a·s); see :class:`RotaryOp`."""
+
+    name = "rlx.rope"
+    x = operand_def()
+    cos = operand_def()
+    sin = operand_def()

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, Float64Type, FloatAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr
 from rlx_dialect.base import RlxOp, Value, element_of, shape_of
-from rlx_dialect.dtypes import Array, is_bool, is_float
+from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
+from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp, activation_takes
+from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import NarrowOp
-from rlx_dialect.xdsl_compat import Builder
+from rlx_dialect.xdsl_compat import Builder, InterpretationError
 
 
 class ContractionOp(RlxOp):
@@ -249,6 +251,7 @@ class DotGeneralOp(ContractionOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = self.axes()
         lhs, rhs = args
+        shapes.dot_general(lhs.shape, rhs.shape, *self.axes())  # Because einsum would repeat an extent of 1.
         # One einsum letter an axis: rhs axes take the letter of the lhs axis they are paired with.
         left = list(range(lhs.ndim))
         right = [lhs.ndim + i for i in range(rhs.ndim)]
@@ -258,3 +261,93 @@ class DotGeneralOp(ContractionOp):
         free_left = [left[i] for i in range(lhs.ndim) if i not in {*lhs_contracting, *lhs_batch}]
         free_right = [right[i] for i in range(rhs.ndim) if i not in {*rhs_contracting, *rhs_batch}]
         return (np.einsum(lhs, left, rhs, right, [*batch, *free_left, *free_right]),)
+
+
+@irdl_op_definition
+class LoraMatMulOp(ContractionOp):
+    """x·w + ``scale``·(x·a)·b: a product with a low-rank correction, for floats.
+
+    x [..., M, K], w [..., K, N], a [..., K, R], b [..., R, N], result [..., M, N].
+    """
+
+    name = "rlx.lora_matmul"
+    x = operand_def()
+    w = operand_def()
+    a = operand_def()
+    b = operand_def()
+    scale = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(self, x: Value, w: Value, a: Value, b: Value, *, scale: float):
+        super().__init__([x, w, a, b], {"scale": scale})
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        product = shapes.matmul(self.shape(0), self.shape(1))
+        low_rank = shapes.matmul(shapes.matmul(self.shape(0), self.shape(2)), self.shape(3))
+        if not shapes.compatible(product[-1:], low_rank[-1:]):
+            raise shapes.ShapeError(
+                f"operands 'w' and 'b' must have one last extent, got {shapes.show(self.shape(1))} "
+                f"and {shapes.show(self.shape(3))}"
+            )
+        return (self.like(0, shapes.broadcast(product, low_rank)),)
+
+    def check(self) -> None:
+        if not is_float(self.element(0)):
+            self.fail(f"operand 'x' must have a float element type, got {self.element(0)}")
+        self.check_same_element()
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, w, a, b = args
+        return (np.matmul(x, w) + self.scale.value.data * np.matmul(np.matmul(x, a), b),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        product = b.insert(MatMulOp(self.x, self.w)).result
+        low = b.insert(MatMulOp(self.x, self.a)).result
+        correction = b.insert(MatMulOp(low, self.b)).result
+        scaled = b.insert(BinaryOp("mul", correction, scalar(b, self.scale.value.data, self.element(0)))).result
+        return self.as_results(b.insert(BinaryOp("add", product, scaled)).result)
+
+
+@irdl_op_definition
+class GroupedMatMulOp(RlxOp):
+    """result[i] = x[i] · w[idx[i]]: each row meets the weight that its index names.
+
+    x [M, K], w [E, K, N], idx [M] of integers, result [M, N]. An index outside 0 to E - 1 is undefined.
+    """
+
+    name = "rlx.grouped_matmul"
+    x = operand_def()
+    w = operand_def()
+    idx = operand_def()
+    result = result_def()
+
+    def __init__(self, x: Value, w: Value, idx: Value):
+        super().__init__([x, w, idx])
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        x, w = self.shape(0), self.shape(1)
+        if len(x) != 2 or len(w) != 3 or not shapes.compatible(x[1:], w[1:2]):
+            raise shapes.ShapeError(
+                f"operands 'x' and 'w' must have shapes MxK and ExKxN, got {shapes.show(x)} and {shapes.show(w)}"
+            )
+        return (self.like(0, (x[0], w[2])),)
+
+    def check(self) -> None:
+        self.check_shape(2, self.shape(0)[:1])
+        if not is_integer(self.element(2)) or is_bool(self.element(2)):
+            self.fail(f"operand 'idx' must have an integer element type, got {self.element(2)}")
+        if is_bool(self.element(0)):
+            self.fail("operand 'x' must be of numbers, got i1")
+        self.check_same_element(0, 1)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, w, idx = args
+        if ((idx < 0) | (idx >= w.shape[0])).any():
+            raise InterpretationError(f"'{self.name}': an index is outside extent {w.shape[0]}")
+        rows = [matmul(x[i : i + 1], w[e]) for i, e in enumerate(idx.tolist())]
+        return (np.concatenate(rows) if rows else np.zeros((0, w.shape[2]), x.dtype),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The weights gathered by row, and a product with the rows as batch."""
+        weights = b.insert(GatherOp(self.w, self.idx)).result
+        return self.as_results(b.insert(DotGeneralOp(self.x, weights, [1], [1], [0], [0])).result)

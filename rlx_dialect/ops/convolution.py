@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import I64, IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
 
@@ -15,7 +15,9 @@ from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, ReduceKind, ReduceKindAttr
 from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
+from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
+from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import REDUCTIONS, check_reducible, highest, lowest
 from rlx_dialect.ops.shape import INTS, ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
@@ -59,7 +61,7 @@ def _unless_all(values: Sequence[int] | None, default: int) -> Sequence[int] | N
     return None if values is None or all(v == default for v in values) else values
 
 
-def _window_properties(
+def window_properties(
     input: Value,
     kernel_size: Sequence[int],
     stride: Sequence[int] | None,
@@ -152,7 +154,7 @@ class ConvolutionOp(WindowOp):
         return np.moveaxis(product.reshape(batch, *extents, weight.shape[0]), -1, 1)
 
 
-def _window_properties_of(conv: ConvolutionOp) -> dict[str, Attribute]:
+def window_properties_of(conv: ConvolutionOp) -> dict[str, Attribute]:
     names = ("kernel_size", "stride", "padding", "dilation", "groups")
     return {name: conv.properties[name] for name in names if name in conv.properties}
 
@@ -184,7 +186,7 @@ class ConvOp(ConvolutionOp):
     ):
         """``kernel_size`` is needed only where the weight's extents are dynamic."""
         kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
-        window = _window_properties(input, kernel_size, stride, padding, dilation)
+        window = window_properties(input, kernel_size, stride, padding, dilation)
         super().__init__([input, weight], window | {"groups": groups}, result_types=[result_type])
 
     def infer_types(self) -> tuple[Attribute, ...]:
@@ -234,7 +236,7 @@ class FusedConvBiasActOp(ConvolutionOp):
     ):
         """``kernel_size`` is needed only where the weight's extents are dynamic."""
         kernel_size = shape_of(SSAValue.get(weight))[2:] if kernel_size is None else kernel_size
-        window = _window_properties(input, kernel_size, stride, padding, dilation)
+        window = window_properties(input, kernel_size, stride, padding, dilation)
         super().__init__(
             [input, weight, bias, *([] if residual is None else [residual])],
             window | {"groups": groups, "activation": activation},
@@ -256,7 +258,7 @@ class FusedConvBiasActOp(ConvolutionOp):
         return cls.create(
             operands=[SSAValue.get(value) for value in values if value is not None],
             result_types=[result_type],
-            properties=_window_properties_of(conv),
+            properties=window_properties_of(conv),
         )
 
     def infer_types(self) -> tuple[Attribute, ...]:
@@ -282,7 +284,7 @@ class FusedConvBiasActOp(ConvolutionOp):
         conv = ConvOp.create(
             operands=[self.input, self.weight],
             result_types=[self.like(0, self.output_shape())],
-            properties=_window_properties_of(self),
+            properties=window_properties_of(self),
         )
         ones = [1] * self.spatial_rank
         bias = b.insert(ReshapeOp(self.bias, [self.shape(2)[0], *ones])).result
@@ -323,7 +325,7 @@ class PoolOp(WindowOp):
         result_type: Attribute | None = None,
     ):
         """Without ``stride`` the window moves by 1."""
-        window = _window_properties(input, kernel_size, stride, padding, dilation)
+        window = window_properties(input, kernel_size, stride, padding, dilation)
         properties = window | {"kind": kind, "count_include_pad": count_include_pad}
         super().__init__([input], properties, result_types=[result_type])
 
@@ -388,3 +390,47 @@ class ResizeNearest2xOp(RlxOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (resize_nearest_2x(args[0]),)
+
+
+@irdl_op_definition
+class Interpolate3dOp(RlxOp):
+    """The nearest elements of an NCDHW tensor of any element type at the spatial extents ``size``.
+
+    Position p of a result axis is position min(floor(p·in/out), in - 1) of the operand's.
+    """
+
+    name = "rlx.interpolate3d"
+    input = operand_def()
+    size = prop_def(INTS)
+    result = result_def()
+
+    def __init__(self, input: Value, size: Sequence[int]):
+        super().__init__([input], {"size": size})
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        size, shape = self.size.get_values(), self.shape(0)
+        if len(shape) != 5:
+            raise ShapeError(f"operand 'input' must have rank 5 (NCDHW), got {show(shape)}")
+        if len(size) != 3 or any(s < 0 for s in size):
+            raise ShapeError(f"size {list(size)} must list 3 numbers that are not negative")
+        if any(extent == 0 < wanted for extent, wanted in zip(shape[2:], size, strict=True)):
+            raise ShapeError(f"operand 'input' has no elements to take: {show(shape)}")
+        return (self.like(0, (*shape[:2], *size)),)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x = args[0]
+        index = np.indices(self.size.get_values(), sparse=True)
+        pairs = zip(index, x.shape[2:], self.size.get_values(), strict=True)
+        return (x[(slice(None), slice(None), *(np.minimum(i * have // want, have - 1) for i, have, want in pairs))],)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """A gather along each axis that changes; its extent must be static."""
+        value = self.input
+        for axis, (have, want) in enumerate(zip(self.shape(0)[2:], self.size.get_values(), strict=True), 2):
+            if have == DYNAMIC:
+                self.fail("cannot be decomposed with a dynamic spatial extent: the positions are not known")
+            if have != want:
+                positions = np.array([min(i * have // want, have - 1) for i in range(want)], np.int64)
+                indices = b.insert(ConstantOp.of(positions, TensorType(i64, [want]))).result
+                value = b.insert(GatherOp(value, indices, axis)).result
+        return (value,) if value is self.input else self.as_results(value)

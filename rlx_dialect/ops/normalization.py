@@ -1,14 +1,15 @@
-"""Normalisation over the last axis, what is fused into it, and gated residuals.
+"""Normalisation over the last axis, what is fused into it, gated residuals, and normalisation of channels.
 
 f16 and bf16 are computed in float32 and rounded once, by the decompositions too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
+from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_result_def, prop_def, result_def
 
@@ -18,9 +19,10 @@ from rlx_dialect.base import RlxOp, Value, element_of, rank_of
 from rlx_dialect.dtypes import Array, is_float, wide_element
 from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, converted
-from rlx_dialect.ops.shape import ReshapeOp
-from rlx_dialect.shapes import DYNAMIC, ShapeError, show
+from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
+from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -77,6 +79,17 @@ class NormalizationOp(RlxOp):
                 f"{self.operand_name(index)} must broadcast to {show(self.shape(0))}, the shape of "
                 f"{self.operand_name(0)}, got {show(self.shape(index))}"
             )
+
+    def check_modulation(self, indices: Sequence[int]) -> None:
+        """Operands ``indices`` broadcast to the shape of x and have its last extent."""
+        width = (self.width(),)
+        for index in indices:
+            self.check_broadcasts(index)
+            if not shapes.compatible(self.shape(index)[-1:], width):
+                self.fail(
+                    f"{self.operand_name(index)} must have last extent {show(width)} like {self.operand_name(0)}, "
+                    f"got {show(self.shape(index))}"
+                )
 
 
 class AffineNormOp(NormalizationOp):
@@ -258,14 +271,7 @@ class AdaLayerNormOp(NormalizationOp):
 
     def check(self) -> None:
         self.check_elements()
-        width = (self.width(),)
-        for index in (1, 2):
-            self.check_broadcasts(index)
-            if not shapes.compatible(self.shape(index)[-1:], width):
-                self.fail(
-                    f"{self.operand_name(index)} must have last extent {show(width)} like {self.operand_name(0)}, "
-                    f"got {show(self.shape(index))}"
-                )
+        self.check_modulation((1, 2))
         self.check_eps(self.eps)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
@@ -314,3 +320,149 @@ class GatedResidualOp(NormalizationOp):
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         return self.as_results(_binary(b, "add", self.x, _binary(b, "mul", self.gate, self.y)))
+
+
+class ChannelNormOp(NormalizationOp):
+    """Base of the norms of x [N, C, spatial…]: n(x)·gamma + beta with gamma and beta [C]."""
+
+    def check_channels(self, ranks: range, first: int) -> None:
+        """x has one of ``ranks``; operands from ``first`` on are [C]."""
+        shape = self.shape(0)
+        if len(shape) not in ranks:
+            wanted = f"rank {ranks[0]}" if len(ranks) == 1 else f"rank {ranks[0]} or more"
+            self.fail(f"{self.operand_name(0)} must have {wanted}, got {show(shape)}")
+        self.check_elements()
+        for index in range(first, len(self.operands)):
+            self.check_shape(index, shape[1:2])
+
+
+def of_channels(vector: Array, rank: int) -> Array:
+    """[C] shaped to broadcast against [N, C, spatial…] of ``rank`` axes."""
+    return vector.reshape(-1, *[1] * (rank - 2))
+
+
+def group_rows(op: RlxOp, x: Shape, groups: int) -> list[int]:
+    """The shape [N, groups, elements of a group] for a reshape of ``x``, which may have one dynamic extent."""
+    if x.count(DYNAMIC) > 1:
+        op.fail("cannot be decomposed with two dynamic extents: groups cannot be split")
+    count = -1 if DYNAMIC in x[1:] else shapes.product(x[1:]) // groups
+    return [x[0], groups, count]
+
+
+def check_groups(op: RlxOp, groups: int) -> None:
+    """Fail unless ``groups`` divides the channels of operand 0, axis 1."""
+    channels = op.shape(0)[1]
+    if groups < 1 or (channels != DYNAMIC and channels % groups):
+        op.fail(f"num_groups {groups} must be positive and divide the {show([channels])} channels")
+
+
+@irdl_op_definition
+class GroupNormOp(ChannelNormOp):
+    """(x - mean)/√(variance + eps)·gamma + beta, with the mean and variance of each sample and group of channels.
+
+    x is [N, C, spatial…]; the ``num_groups`` groups are C/num_groups adjacent channels each.
+    """
+
+    name = "rlx.group_norm"
+    x = operand_def()
+    gamma = operand_def()
+    beta = operand_def()
+    num_groups = prop_def(IntegerAttr[I64])
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(self, x: Value, gamma: Value, beta: Value, *, num_groups: int, eps: float):
+        super().__init__([x, gamma, beta], {"num_groups": num_groups, "eps": eps})
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_channels(range(2, 64), 1)
+        check_groups(self, self.num_groups.value.data)
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, gamma, beta = args
+        groups = self.num_groups.value.data
+        rows = x.reshape(x.shape[0], groups, shapes.product(x.shape[1:]) // groups)
+        norm = normalized(NormKind.LAYER_NORM, rows, self.eps.value.data).reshape(x.shape)
+        return (norm * of_channels(gamma, x.ndim) + of_channels(beta, x.ndim),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """A norm of rows, one row a group; x may have one dynamic extent."""
+        x, gamma, beta = Term.widened(b, *self.operands)
+        rows = x.reshape(group_rows(self, x.shape, self.num_groups.value.data))
+        norm = Term(b, _insert_normalized(b, NormKind.LAYER_NORM, rows.value, self.eps.value.data)).reshape(x.shape)
+        ones = [1] * (x.rank - 2)
+        value = norm * gamma.reshape([*gamma.shape, *ones]) + beta.reshape([*beta.shape, *ones])
+        return self.as_results(value.cast(self.element(0)).value)
+
+
+@irdl_op_definition
+class LayerNorm2dOp(ChannelNormOp):
+    """(x - mean)/√(variance + eps)·gamma + beta of x [N, C, H, W], over the channels at each n, h, w."""
+
+    name = "rlx.layer_norm_2d"
+    x = operand_def()
+    gamma = operand_def()
+    beta = operand_def()
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(self, x: Value, gamma: Value, beta: Value, *, eps: float):
+        super().__init__([x, gamma, beta], {"eps": eps})
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_channels(range(4, 5), 1)
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, gamma, beta = args
+        mean = REDUCTIONS[ReduceKind.MEAN]
+        centered = x - mean(x, (1,))
+        norm = centered / np.sqrt(mean(centered * centered, (1,)) + self.eps.value.data)
+        return (norm * of_channels(gamma, 4) + of_channels(beta, 4),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The layer norm of the channels as last axis."""
+        last = b.insert(TransposeOp(self.x, [0, 2, 3, 1])).result
+        norm = b.insert(LayerNormOp(last, self.gamma, self.beta, eps=self.eps.value.data)).result
+        return self.as_results(b.insert(TransposeOp(norm, [0, 3, 1, 2])).result)
+
+
+@irdl_op_definition
+class BatchNormInferenceOp(NormalizationOp):
+    """(x - mean)/√(var + eps)·gamma + beta with given statistics; x is [..., D], everything else [D]."""
+
+    name = "rlx.batch_norm_inference"
+    x = operand_def()
+    gamma = operand_def()
+    beta = operand_def()
+    mean = operand_def()
+    var = operand_def()
+    eps = prop_def(FloatAttr[Float64Type])
+    result = result_def()
+
+    def __init__(self, x: Value, gamma: Value, beta: Value, mean: Value, var: Value, *, eps: float):
+        super().__init__([x, gamma, beta, mean, var], {"eps": eps})
+
+    def infer_types(self) -> tuple[Attribute, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        self.check_elements()
+        self.check_vectors(1)
+        self.check_eps(self.eps)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        x, gamma, beta, mean, var = args
+        return ((x - mean) / np.sqrt(var + self.eps.value.data) * gamma + beta,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        x, gamma, beta, mean, var = Term.widened(b, *self.operands)
+        factor = (var + self.eps.value.data).apply("rsqrt")
+        return self.as_results(((x - mean) * factor * gamma + beta).cast(self.element(0)).value)
