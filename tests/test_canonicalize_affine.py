@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from rlx_dialect.base import shape_of
 from rlx_dialect.builder import GraphBuilder, Value
 from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.normalization import BatchNormInferenceOp
 from rlx_dialect.passes.matching.fusion import Reason
 
 X, C = (2, 4, 3, 5), (4, 1, 1)
@@ -51,6 +52,36 @@ def test_spellings(spelling: str, vector: tuple[int, ...]):
 def test_element_types_and_unknown_extents(shape: tuple[int, ...], element: str):
     after = canonical(made(batch_norm, shape, *[C] * 4, params=4, element=ELEMENTS[element]))
     assert steps(after) == ["mul", "add"]
+
+
+def inference(g: GraphBuilder, x: Value, *statistics: Value) -> Value:
+    gamma, beta, mean, variance = statistics
+    return g.insert(
+        BatchNormInferenceOp(x.ssa, gamma.ssa, beta.ssa, mean.ssa, g.activation("abs", variance).ssa, eps=1e-3)
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (-1, 5), (5,)])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_the_operation(shape: tuple[int, ...], element: str):
+    after = operations(canonical(made(inference, shape, *[(5,)] * 4, params=4, element=ELEMENTS[element])))
+    assert after == [
+        *["activation abs", "binary add", "activation rsqrt", "binary mul", "binary mul", "binary sub"],
+        *["binary mul", "binary add"],
+    ]
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_the_operation_in_narrow_floats(element: str):
+    module = made(inference, (2, 5), *[(5,)] * 4, params=4, element=ELEMENTS[element])
+    assert operations(canonical(module)) == operations(module)
+    assert reasons(module) == [Reason.ELEMENT_TYPE]
+
+
+def test_the_operation_with_statistics_that_come_with_the_call():
+    module = made(inference, (2, 5), *[(5,)] * 4, params=3)
+    assert operations(canonical(module)) == operations(module)
+    assert reasons(module) == []
 
 
 def test_sums_only_and_products_only():

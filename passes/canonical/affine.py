@@ -17,9 +17,10 @@ After::
     %5 = rlx.binary mul %x, %2           : (tensor<2x4x5x5xf32>, tensor<4x1x1xf32>) -> …
     %6 = rlx.binary add %5, %4           : …
 
-``rlx.batch_norm_inference`` becomes the same along its last axis. Chains of three or more; what they start from is computed on every call, or it would all be known before. A vector
-along the last axis is no channel: it may be a bias, which a product takes in. Numerics: ``nan-policy``, since an
-infinite or zero statistic comes out otherwise; the rest is sums in another order.
+``rlx.batch_norm_inference`` becomes the same along its last axis. Chains of three or more; what they start from is
+computed on every call, or it would all be known before. A vector along the last axis is no channel: it may be a bias,
+which a product takes in. Numerics: ``nan-policy``, since an infinite or zero statistic comes out otherwise; the rest is
+sums in another order.
 """
 
 from __future__ import annotations
