@@ -195,10 +195,11 @@ def test_an_if_and_a_loop():
 
 
 def test_control_flow_in_control_flow():
+    square, same = (body.replace("%a", "%b") for body in (SQUARE, SAME))
     inner = f"""
     ^bb0(%a: {T}):
       %q = rlx.constant dense<true> : tensor<i1>
-      %i = rlx.if(%q, %a) : (tensor<i1>, {T}) -> {T} {{{SQUARE.replace("%a", "%b")}}} else {{{SAME.replace("%a", "%b")}}}
+      %i = rlx.if(%q, %a) : (tensor<i1>, {T}) -> {T} {{{square}}} else {{{same}}}
       rlx.yield %i : {T}
     """
     after = lowered(loop(SMALL, body=inner))
