@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from rlx_dialect.base import byte_size
 from rlx_dialect.graph import OUTPUT, output_names
@@ -68,7 +68,7 @@ class _Change:
             self.function.res_attrs = ArrayAttr(kept_attributes)
 
 
-def _result_attributes(function: FuncOp, count: int) -> Sequence[Attribute]:
+def _result_attributes(function: FuncOp, count: int) -> Sequence[DictionaryAttr]:
     return function.res_attrs.data if function.res_attrs is not None else [DictionaryAttr({})] * count
 
 

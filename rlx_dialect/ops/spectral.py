@@ -80,7 +80,7 @@ class FftOp(RlxOp):
         if x.dtype.kind != "c":
             real, imaginary = np.split(x, 2, axis=-1)
             spectrum = self._transformed(real.astype(np.float64) + 1j * imaginary)
-            return (np.concatenate([spectrum.real, spectrum.imag], axis=-1),)
+            return (np.concatenate([np.real(spectrum), np.imag(spectrum)], axis=-1),)
         return (self._transformed(x),)
 
     def _transformed(self, x: Array) -> Array:

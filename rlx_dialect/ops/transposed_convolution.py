@@ -362,7 +362,7 @@ class MaxPoolBackwardOp(FloatWindowOp):
         first = np.where(hopeless, (places >= 0).argmax(-1), flat.argmax(-1))
         place = np.take_along_axis(places, first[..., None], -1)[..., 0]
         result = np.zeros((*x.shape[:2], x[0, 0].size), x.dtype)
-        rows = np.indices(place.shape, sparse=True)
+        rows = np.ix_(*map(np.arange, place.shape))
         np.add.at(result, (rows[0], rows[1], place), dy)
         return (result.reshape(x.shape),)
 
