@@ -17,11 +17,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
+from rlx_dialect.fold_parameters import fold_parameters
 from rlx_dialect.graph import GraphError, arguments, main_function, output_names
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.pipelines.diagnostics import OptError
-from rlx_dialect.pipelines.named import run_named
+from rlx_dialect.pipelines.named import FUSE_SUFFIX, run_named, run_pipeline
 from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
 from rlx_dialect.progress import step
@@ -61,14 +62,20 @@ class Reference:
 
 
 def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str, Array]) -> Executable:
-    """Fuse (and for a real engine lower) a clone of ``module`` by the target's pipeline and compile it."""
+    """Fuse (and for a real engine lower) a clone of ``module`` by the target's pipeline and compile it.
+
+    What is computed from weights alone is computed here, between fusion and lowering.
+    """
     clone = module.clone()
+    with step(f"fuse for {target}"):
+        run_named(clone, f"{target}{FUSE_SUFFIX}")
+        verify_module(clone, f"after {target}{FUSE_SUFFIX}")
+    with step("compute with the weights"):
+        weights = fold_parameters(clone, weights)
     if engine == REFERENCE:
-        run_named(clone, f"{target}-fuse")
-        verify_module(clone, f"after {target}-fuse")
         return Reference(clone, weights)
-    with step(f"fuse and lower for {target}"):
-        run_named(clone, target)
+    with step(f"lower for {target}"):
+        run_pipeline(clone, TARGETS[target].lowering)
         verify_module(clone, f"after {target}")
     module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
