@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_same_meaning, decomposed, graph
+from gradients import reals
+from helpers import assert_close, assert_same_meaning, decomposed, graph, op_module, run_op
 from onnx import TensorProto
 from onnx_oracle import onnx_run
-from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f32, f64, i32
 from xdsl.ir import Block, SSAValue
 
 from rlx_dialect.attributes import ActivationKind
@@ -21,10 +22,13 @@ from rlx_dialect.ops.contraction import (
     FusedMatMulBiasActOp,
     FusedMatMulResidualOp,
     FusedSwiGLUOp,
+    GroupedMatMulOp,
+    LoraMatMulOp,
     MatMulOp,
 )
 from rlx_dialect.samples import random_values
-from rlx_dialect.xdsl_compat import VerifyException
+from rlx_dialect.shapes import DYNAMIC
+from rlx_dialect.xdsl_compat import InterpretationError, VerifyException
 
 RNG = np.random.default_rng(0)
 
@@ -216,3 +220,35 @@ def test_onnx_matmul_of_integers_agrees():
     a, b = RNG.integers(-9, 9, (2, 3)).astype(np.int32), RNG.integers(-9, 9, (3, 4)).astype(np.int32)
     found = run(module("rlx.matmul OPERANDS", [((2, 3), "i32"), ((3, 4), "i32")], "tensor<2x4xi32>"), a, b)
     assert_close([found], [onnx_run("MatMul", a, b, output=TensorProto.INT32)])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [[(3, 4), (4, 5), (4, 2), (2, 5)], [(2, 3, 4), (4, 5), (4, 1), (1, 5)], [(3, 4), (2, 4, 5), (4, 2), (2, 5)]],
+)
+def test_lora_matmul(shapes: list[tuple[int, ...]]):
+    arrays = [reals(*s, seed=i).astype(np.float32) for i, s in enumerate(shapes)]
+    x, w, a, b = (v.astype(np.float64) for v in arrays)
+    found = run_op(lambda *v: LoraMatMulOp(*v, scale=0.5), *arrays)
+    assert_close(found, [(x @ (w + 0.5 * (a @ b))).astype(np.float32)])
+    module = op_module(lambda *v: LoraMatMulOp(*v, scale=0.5), *(TensorType(f32, s) for s in shapes))
+    assert_same_meaning(module, decomposed(module, "rlx.lora_matmul"))
+
+
+def test_grouped_matmul():
+    x, w, idx = reals(5, 3), reals(4, 3, 2, seed=1), np.array([3, 0, 0, 2, 3], np.int32)
+    found = run_op(lambda *v: GroupedMatMulOp(*v), x, w, idx)
+    assert_close(found, [np.stack([x[i] @ w[e] for i, e in enumerate(idx)])])
+    for rows in (5, DYNAMIC):
+        types = [TensorType(f64, [rows, 3]), TensorType(f64, w.shape), TensorType(i32, [rows])]
+        module = decomposed(op_module(lambda *v: GroupedMatMulOp(*v), *types), "rlx.grouped_matmul")
+        assert_close(run_reference(module, {"arg0": x, "arg1": w, "arg2": idx}), found)
+
+
+def test_grouped_matmul_without_rows_and_with_an_index_that_is_outside():
+    w = reals(4, 3, 2)
+    (found,) = run_op(lambda *v: GroupedMatMulOp(*v), reals(0, 3), w, np.empty(0, np.int64))
+    assert found.shape == (0, 2)
+    for index in (4, -1):
+        with pytest.raises(InterpretationError, match=r"'rlx\.grouped_matmul': an index is outside extent 4"):
+            run_op(lambda *v: GroupedMatMulOp(*v), reals(1, 3), w, np.array([index]))
