@@ -56,6 +56,11 @@ def add_fusion_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run every single rewrite before and after, and fail with a counterexample where values change",
     )
+    group.add_argument(
+        "--fold-weights",
+        action="store_true",
+        help="compute before lowering what follows from the weights alone, and write their side file beside -o",
+    )
     group.add_argument("--verify-each", action="store_true", help="verify after each pass, not only after the last")
 
 

@@ -65,6 +65,8 @@ class RlxOpt(xDSLOptMain):
     # The pipeline.
 
     def setup_pipeline(self) -> None:
+        if self.args.fold_weights and (self.args.output_file is None or self.get_input_name() == STDIN):
+            raise OptError("error: --fold-weights reads a side file and writes one: it needs an input file and -o")
         self.request = FusionRequest.of(self.args)
         self.pipeline = PassPipeline(tuple(self._parse_passes(self.request.text)))
 
@@ -97,11 +99,15 @@ class RlxOpt(xDSLOptMain):
     def _run_passes(self, prog: ModuleOp) -> None:
         passes = self.pipeline.passes
         recorder = self.request.recorder(prog)
+        to_fold: bool = self.args.fold_weights
         for current, following in zip_longest(passes, passes[1:]):
             start = time.perf_counter()
             if recorder is not None and current.name.startswith(LOWERINGS):
                 self.request.conclude(recorder, self.get_input_name())
                 recorder = None
+            if to_fold and current.name.startswith(LOWERINGS):
+                self._fold_weights(prog)
+                to_fold = False
             try:
                 if recorder is None:
                     current.apply(self.ctx, prog)
@@ -122,6 +128,17 @@ class RlxOpt(xDSLOptMain):
                 print(f"IR after {current.name}:\n{print_module(prog)}\n\n")
         if recorder is not None:
             self.request.conclude(recorder, self.get_input_name())
+        if to_fold:
+            self._fold_weights(prog)
+
+    def _fold_weights(self, prog: ModuleOp) -> None:
+        from rlx_dialect.fold_parameters import fold_weights_of_file
+
+        try:
+            fold_weights_of_file(prog, Path(self.args.input_file), Path(self.args.output_file))
+        except ValueError as error:
+            raise OptError(message(self.get_input_name(), str(error))) from error
+        self._verify(prog, "after --fold-weights: ")
 
     def _verify(self, prog: ModuleOp, when: str) -> None:
         if self.args.disable_verify:
@@ -181,7 +198,7 @@ class RlxOpt(xDSLOptMain):
             from rlx_dialect.pipelines.compare import compare_targets
 
             return compare_targets(prog, self.ctx, partial(situation_for, self.args)) + "\n"
-        if self.args.output_file is not None and self.get_input_name() != STDIN:
+        if self.args.output_file is not None and self.get_input_name() != STDIN and not self.args.fold_weights:
             from rlx_dialect.pipelines.side_file import follow_weights
 
             follow_weights(prog, Path(self.args.input_file), Path(self.args.output_file))
