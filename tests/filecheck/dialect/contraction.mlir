@@ -170,3 +170,27 @@ func.func @fused_swiglu(%p: tensor<4x?x10xf32>) {
   %2 = rlx.fused_swiglu %p : tensor<4x?x10xf32> -> tensor<4x?x5xbf16>
   func.return
 }
+
+// CHECK-LABEL: func.func @corrected(
+// CHECK-NEXT: %0 = rlx.lora_matmul %x, %w, %a, %b {scale = 0.5} : (tensor<2x3x4xf32>, tensor<4x5xf32>, tensor<4x2xf32>, tensor<2x5xf32>) -> tensor<2x3x5xf32>
+// CHECK-NEXT: %1 = rlx.lora_matmul %d, %d, %d, %d {scale = 2.0} : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>) -> tensor<?x?xbf16>
+// GENERIC-LABEL: sym_name = "corrected"
+// GENERIC: %0 = "rlx.lora_matmul"(%x, %w, %a, %b) <{scale = 5.000000e-01 : f64}> : (tensor<2x3x4xf32>, tensor<4x5xf32>, tensor<4x2xf32>, tensor<2x5xf32>) -> tensor<2x3x5xf32>
+// GENERIC-NEXT: %1 = "rlx.lora_matmul"(%d, %d, %d, %d) <{scale = 2.000000e+00 : f64}> : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>) -> tensor<?x?xbf16>
+func.func @corrected(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>, %a: tensor<4x2xf32>, %b: tensor<2x5xf32>, %d: tensor<?x?xbf16>) {
+  %0 = rlx.lora_matmul %x, %w, %a, %b {scale = 0.5} : (tensor<2x3x4xf32>, tensor<4x5xf32>, tensor<4x2xf32>, tensor<2x5xf32>) -> tensor<2x3x5xf32>
+  %1 = rlx.lora_matmul %d, %d, %d, %d {scale = 2.0} : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?xbf16>) -> tensor<?x?xbf16>
+  func.return
+}
+
+// CHECK-LABEL: func.func @grouped(
+// CHECK-NEXT: %0 = rlx.grouped_matmul %x, %w, %i : (tensor<6x3xf32>, tensor<4x3x5xf32>, tensor<6xi32>) -> tensor<6x5xf32>
+// CHECK-NEXT: %1 = rlx.grouped_matmul %d, %v, %j : (tensor<?x3xi8>, tensor<4x3x5xi8>, tensor<?xi64>) -> tensor<?x5xi8>
+// GENERIC-LABEL: sym_name = "grouped"
+// GENERIC: %0 = "rlx.grouped_matmul"(%x, %w, %i) : (tensor<6x3xf32>, tensor<4x3x5xf32>, tensor<6xi32>) -> tensor<6x5xf32>
+// GENERIC-NEXT: %1 = "rlx.grouped_matmul"(%d, %v, %j) : (tensor<?x3xi8>, tensor<4x3x5xi8>, tensor<?xi64>) -> tensor<?x5xi8>
+func.func @grouped(%x: tensor<6x3xf32>, %w: tensor<4x3x5xf32>, %i: tensor<6xi32>, %d: tensor<?x3xi8>, %v: tensor<4x3x5xi8>, %j: tensor<?xi64>) {
+  %0 = rlx.grouped_matmul %x, %w, %i : (tensor<6x3xf32>, tensor<4x3x5xf32>, tensor<6xi32>) -> tensor<6x5xf32>
+  %1 = rlx.grouped_matmul %d, %v, %j : (tensor<?x3xi8>, tensor<4x3x5xi8>, tensor<?xi64>) -> tensor<?x5xi8>
+  func.return
+}

@@ -190,3 +190,67 @@ func.func @f(%p: tensor<2x6xf32>) {
   %0 = rlx.fused_swiglu %p : tensor<2x6xf32> -> tensor<2x6xf32>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'rlx.lora_matmul': operands 'w' and 'b' must have one last extent, got 4x5 and 2x6
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %a: tensor<4x2xf32>, %b: tensor<2x5xf32>, %c: tensor<2x6xf32>, %e: tensor<3x5xf32>, %h: tensor<4x2xf16>) {
+  %0 = rlx.lora_matmul %x, %w, %a, %c {scale = 0.5} : (tensor<3x4xf32>, tensor<4x5xf32>, tensor<4x2xf32>, tensor<2x6xf32>) -> tensor<3x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.lora_matmul': contracted extents (lhs last, rhs second last): 2 and 3 differ
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %a: tensor<4x2xf32>, %b: tensor<2x5xf32>, %c: tensor<2x6xf32>, %e: tensor<3x5xf32>, %h: tensor<4x2xf16>) {
+  %0 = rlx.lora_matmul %x, %w, %a, %e {scale = 0.5} : (tensor<3x4xf32>, tensor<4x5xf32>, tensor<4x2xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.lora_matmul': operand 'a' must have element type f32 like operand 'x', got f16
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %a: tensor<4x2xf32>, %b: tensor<2x5xf32>, %c: tensor<2x6xf32>, %e: tensor<3x5xf32>, %h: tensor<4x2xf16>) {
+  %0 = rlx.lora_matmul %x, %w, %h, %b {scale = 0.5} : (tensor<3x4xf32>, tensor<4x5xf32>, tensor<4x2xf16>, tensor<2x5xf32>) -> tensor<3x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.lora_matmul': operand 'x' must have a float element type, got i32
+func.func @f(%x: tensor<3x3xi32>) {
+  %0 = rlx.lora_matmul %x, %x, %x, %x {scale = 0.5} : (tensor<3x3xi32>, tensor<3x3xi32>, tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.grouped_matmul': operands 'x' and 'w' must have shapes MxK and ExKxN, got 6x3 and 4x2x5
+func.func @f(%x: tensor<6x3xf32>, %w: tensor<4x3x5xf32>, %v: tensor<4x2x5xf32>, %i: tensor<6xi32>, %j: tensor<5xi32>, %f: tensor<6xf32>, %h: tensor<4x3x5xf16>) {
+  %0 = rlx.grouped_matmul %x, %v, %i : (tensor<6x3xf32>, tensor<4x2x5xf32>, tensor<6xi32>) -> tensor<6x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.grouped_matmul': operand 'idx' must have shape 6, got 5
+func.func @f(%x: tensor<6x3xf32>, %w: tensor<4x3x5xf32>, %v: tensor<4x2x5xf32>, %i: tensor<6xi32>, %j: tensor<5xi32>, %f: tensor<6xf32>, %h: tensor<4x3x5xf16>) {
+  %0 = rlx.grouped_matmul %x, %w, %j : (tensor<6x3xf32>, tensor<4x3x5xf32>, tensor<5xi32>) -> tensor<6x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.grouped_matmul': operand 'idx' must have an integer element type, got f32
+func.func @f(%x: tensor<6x3xf32>, %w: tensor<4x3x5xf32>, %v: tensor<4x2x5xf32>, %i: tensor<6xi32>, %j: tensor<5xi32>, %f: tensor<6xf32>, %h: tensor<4x3x5xf16>) {
+  %0 = rlx.grouped_matmul %x, %w, %f : (tensor<6x3xf32>, tensor<4x3x5xf32>, tensor<6xf32>) -> tensor<6x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'rlx.grouped_matmul': operand 'w' must have element type f32 like operand 'x', got f16
+func.func @f(%x: tensor<6x3xf32>, %w: tensor<4x3x5xf32>, %v: tensor<4x2x5xf32>, %i: tensor<6xi32>, %j: tensor<5xi32>, %f: tensor<6xf32>, %h: tensor<4x3x5xf16>) {
+  %0 = rlx.grouped_matmul %x, %h, %i : (tensor<6x3xf32>, tensor<4x3x5xf16>, tensor<6xi32>) -> tensor<6x5xf32>
+  func.return
+}
