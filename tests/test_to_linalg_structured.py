@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from linalg_helpers import TOLERANCE, Values, built, compare, lowered, with_edges
+from linalg_helpers import TOLERANCE, Values, built, case, compare, lowered, with_edges
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
@@ -88,6 +88,23 @@ def test_products_with_dynamic_extents():
         shapes = {"x": (batch, rows, 5), "w": (5, 6), "b": (batch, 5, columns), "bias": (6,)}
         values.append({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
     compare(module, *values)
+
+
+def test_an_outer_product_sums_nothing():
+    module = case(
+        {"x": "tensor<2x3xf16>", "y": "tensor<4xf16>"},
+        "%y0 = rlx.dot_general %x, %y {lhs_contracting = [], rhs_contracting = []} "
+        ": (tensor<2x3xf16>, tensor<4xf16>) -> tensor<2x3x4xf16>",
+    )
+    compare(module)
+
+
+def test_a_type_that_knows_less_than_the_operands():
+    module = case(
+        {"x": "tensor<2x3xf32>", "y": "tensor<1x3xf32>"},
+        "%y0 = rlx.binary add %x, %y : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<?x?xf32>",
+    )
+    compare(module)
 
 
 def test_a_linear_layer_is_one_matmul():

@@ -43,9 +43,9 @@ def contract(
     """The sum of products over the loops ``summed``; its element type is the wide one."""
 
     def multiply_add(b: Builder, elements: list[SSAValue]) -> SSAValue:
-        left, right, total = elements
+        left, right, *total = elements
         product = scalar.binary(BinaryKind.MUL, scalar.widen(left, b), scalar.widen(right, b), b)
-        return scalar.binary(BinaryKind.ADD, total, product, b)
+        return scalar.binary(BinaryKind.ADD, total[0], product, b) if total else product
 
     return c.generic(loops, [lhs, rhs], wide_element(element_of(lhs[0])), multiply_add, reduced=summed)
 

@@ -32,7 +32,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.to_linalg.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
-from rlx_dialect.shapes import DYNAMIC, Shape, product
+from rlx_dialect.shapes import DYNAMIC, Shape, broadcast, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 BARRIER = "rlx.barrier_before"
@@ -221,7 +221,10 @@ class Tensors:
         loops: list[Extent] = []
         for axis, static in zip(range(-len(shape), 0), shape, strict=True):
             here = [e[axis] for e in tensors if len(e) >= -axis]
-            loops.append(static if static != DYNAMIC else next(e for e in here if not isinstance(e, int)))
+            unknown = [e for e in here if not isinstance(e, int)]
+            if static == DYNAMIC and not unknown:  # The type was declared to know less than the operands do.
+                (static,) = broadcast(*([e] for e in here if isinstance(e, int)))
+            loops.append(unknown[0] if static == DYNAMIC else static)
         return loops
 
     def elementwise(
