@@ -65,7 +65,7 @@ def fold_parameters(module: ModuleOp, weights: Mapping[str, Array]) -> FoldedWei
     are as before. An operation that fails, because an index is out of range for example, is left to fail at run time.
     """
     function = main_function(module)
-    names = {a.value: a.name for a in arguments(function) if a.kind == "param"}
+    names: dict[SSAValue, str] = {a.value: a.name for a in arguments(function) if a.kind == "param"}
     early = _evaluated(function, names, weights)
     derived: dict[str, Array] = {}
     for op in _used_at_run_time(early):
