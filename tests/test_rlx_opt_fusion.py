@@ -24,8 +24,7 @@ from rlx_dialect.xdsl_compat import Context, ModulePass, PatternRewriter, Rewrit
 
 MLP = """\
 func.func @mlp(%x: tensor<4x8xf32> {rlx.input = "x"}, %w: tensor<8x16xf32> {rlx.param = "w"},
-               %bias: tensor<16xf32> {rlx.param = "bias"},
-                %y: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+              %bias: tensor<16xf32> {rlx.param = "bias"}, %y: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
   %h = rlx.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   %1 = rlx.binary add %h, %bias : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
   %2 = rlx.activation gelu %1 : tensor<4x16xf32>
