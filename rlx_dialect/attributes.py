@@ -103,6 +103,14 @@ class AttentionLayout(StrEnum):
     BHSD = "bhsd"
 
 
+class AttentionInput(StrEnum):
+    """What a gradient of attention is with respect to."""
+
+    QUERY = "query"
+    KEY = "key"
+    VALUE = "value"
+
+
 class RopeStyle(StrEnum):
     """``neox`` pairs lane i with i + n_rot/2, ``gptj`` pairs lanes 2i and 2i+1."""
 
@@ -228,6 +236,11 @@ class AttentionLayoutAttr(EnumAttribute[AttentionLayout], SpacedOpaqueSyntaxAttr
 
 
 @irdl_attr_definition
+class AttentionInputAttr(EnumAttribute[AttentionInput], SpacedOpaqueSyntaxAttribute):
+    name = "rlx.attention_input"
+
+
+@irdl_attr_definition
 class RopeStyleAttr(EnumAttribute[RopeStyle], SpacedOpaqueSyntaxAttribute):
     name = "rlx.rope_style"
 
@@ -290,6 +303,7 @@ RLX_ATTRIBUTES = [
     NormKindAttr,
     MaskKindAttr,
     AttentionLayoutAttr,
+    AttentionInputAttr,
     RopeStyleAttr,
     PadModeAttr,
     FftNormAttr,

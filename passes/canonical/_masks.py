@@ -14,7 +14,7 @@ from rlx_dialect.attributes import CompareKind, MaskKind
 from rlx_dialect.base import RlxOp, element_of, evaluate_op, rank_of, shape_of
 from rlx_dialect.canonicalization import scalar_value
 from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
-from rlx_dialect.ops.attention import MASKED_SCORE
+from rlx_dialect.ops.attention_scores import MASKED_SCORE
 from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.elementwise import BinaryOp, CompareOp, WhereOp
 from rlx_dialect.ops.shape import ExpandOp, ReshapeOp, TransposeOp

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, f32, i1
+from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
 
@@ -20,70 +17,27 @@ from rlx_dialect.attributes import (
     RopeStyle,
     RopeStyleAttr,
 )
-from rlx_dialect.base import RlxOp, Value, element_of, rank_of, shape_of
-from rlx_dialect.dtypes import Array, is_bool, is_float, wide_element
-from rlx_dialect.ops.constant import scalar
+from rlx_dialect.base import RlxOp, Value, shape_of
+from rlx_dialect.dtypes import Array, is_float, wide_element
+from rlx_dialect.ops.attention_scores import (
+    ScoresOp,
+    heads_back,
+    heads_first,
+    layout_shape,
+    pack_heads,
+    transposed,
+    unpack_heads,
+)
 from rlx_dialect.ops.contraction import MatMulOp, matmul
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, CompareOp, WhereOp
-from rlx_dialect.ops.reduction import SoftmaxOp, converted, softmax
-from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, ReverseOp, TransposeOp, TriluOp
+from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.reduction import converted
+from rlx_dialect.ops.shape import ConcatOp, NarrowOp, ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError
 from rlx_dialect.xdsl_compat import Builder
 
-MASKED_SCORE = -1e9
-"""What replaces the score of a masked key: finite, so that a row whose keys are all masked is uniform, not NaN."""
-
-
-def layout_shape(layout: AttentionLayout, batch: int, seq: int, heads: int, dim: int) -> Shape:
-    """The shape of a tensor of heads in ``layout``."""
-    if layout is AttentionLayout.BSD:
-        return (batch, seq, heads * dim)
-    return (batch, seq, heads, dim) if layout is AttentionLayout.BSHD else (batch, heads, seq, dim)
-
-
-def _check_heads(name: str, shape: Shape, layout: AttentionLayout, batch: int, heads: int, dim: int) -> tuple[int, int]:
-    """Batch and sequence extents of operand ``name``; raises ShapeError when it has not the given other extents."""
-    wanted = layout_shape(layout, batch, DYNAMIC, heads, dim)
-    if not shapes.compatible(shape, wanted):
-        raise ShapeError(
-            f"operand '{name}' must have shape {shapes.show(wanted)} in layout {layout}, got {shapes.show(shape)}"
-        )
-    return shape[0], shape[2 if layout is AttentionLayout.BHSD else 1]
-
-
-def _heads_first(x: Array, layout: AttentionLayout, heads: int) -> Array:
-    """``x`` as [B, H, S, D]."""
-    if layout is AttentionLayout.BSD:
-        x = x.reshape(*x.shape[:2], heads, x.shape[2] // heads)
-    return x if layout is AttentionLayout.BHSD else x.swapaxes(1, 2)
-
-
-def _heads_back(x: Array, layout: AttentionLayout) -> Array:
-    """[B, H, S, D] in ``layout``."""
-    if layout is AttentionLayout.BHSD:
-        return x
-    x = x.swapaxes(1, 2)
-    return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3]) if layout is AttentionLayout.BSD else x
-
-
-def _unpack_heads(b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
-    """[B, S, H·D] as [B, S, H, D]."""
-    batch, seq, _ = shape_of(x)
-    return b.insert(ReshapeOp(x, [batch, seq, heads, dim])).result
-
-
-def _pack_heads(b: Builder, x: SSAValue, batch: int, seq: int) -> SSAValue:
-    """[B, S, H, D] as [B, S, H·D]; ``batch`` and ``seq`` may be known better than from the type of ``x``."""
-    *_, heads, dim = shape_of(x)
-    return b.insert(ReshapeOp(x, [batch, seq, heads * dim])).result
-
-
-def _transposed(b: Builder, x: SSAValue, perm: Sequence[int]) -> SSAValue:
-    return b.insert(TransposeOp(x, perm)).result
-
 
 @irdl_op_definition
-class AttentionOp(RlxOp):
+class AttentionOp(ScoresOp):
     """softmax(mask(softcap(scale · Q·Kᵀ))) · V per head; operands and result have one float element type.
 
     With H = ``num_heads``, G = ``num_kv_heads`` (a divisor of H, by default H), D = ``head_dim``, E = ``v_head_dim``
@@ -160,194 +114,49 @@ class AttentionOp(RlxOp):
         )
 
     @property
-    def kv_heads(self) -> int:
-        return (self.num_heads if self.num_kv_heads is None else self.num_kv_heads).value.data
-
-    @property
     def value_dim(self) -> int:
         return (self.head_dim if self.v_head_dim is None else self.v_head_dim).value.data
 
     @property
     def scale(self) -> float:
-        """What Q·Kᵀ is multiplied by."""
-        return 1 / math.sqrt(self.head_dim.value.data) if self.score_scale is None else self.score_scale.value.data
+        return super().scale if self.score_scale is None else self.score_scale.value.data
 
-    def extents(self) -> tuple[int, int, int]:
-        """Batch, query and key extents; raises ShapeError when Q, K and V do not fit together."""
-        layout, heads, dim = self.layout.data, self.num_heads.value.data, self.head_dim.value.data
-        batch, queries = _check_heads("q", self.shape(0), layout, DYNAMIC, heads, dim)
-        batch_k, keys = _check_heads("k", self.shape(1), layout, batch, self.kv_heads, dim)
-        batch = batch_k if batch == DYNAMIC else batch
-        _, keys_v = _check_heads("v", self.shape(2), layout, batch, self.kv_heads, self.value_dim)
-        if not shapes.compatible([keys], [keys_v]):
-            raise ShapeError(f"operands 'k' and 'v' must have one sequence extent, got {keys} and {keys_v}")
-        return batch, queries, keys_v if keys == DYNAMIC else keys
+    @property
+    def softcap(self) -> float | None:
+        return None if self.attn_logit_softcap is None else self.attn_logit_softcap.value.data
 
     def infer_types(self) -> tuple[Attribute, ...]:
         batch, queries, _ = self.extents()
-        return (
-            self.like(0, layout_shape(self.layout.data, batch, queries, self.num_heads.value.data, self.value_dim)),
-        )
+        return (self.like(0, layout_shape(self.layout.data, batch, queries, self.heads, self.value_dim)),)
 
     def check(self) -> None:
-        for name in ("num_heads", "num_kv_heads", "head_dim", "v_head_dim"):
-            value: IntegerAttr[I64] | None = getattr(self, name)
-            if value is not None and value.value.data < 1:
-                self.fail(f"{name} must be positive, got {value.value.data}")
-        if self.num_heads.value.data % self.kv_heads:
-            self.fail(f"num_kv_heads {self.kv_heads} must divide num_heads {self.num_heads.value.data}")
-        if self.attn_logit_softcap is not None and not self.attn_logit_softcap.value.data > 0:
-            self.fail(f"attn_logit_softcap must be positive, got {self.attn_logit_softcap.value.data}")
-        if not is_float(self.element(0)):
-            self.fail(f"operand 'q' must have a float element type, got {self.element(0)}")
-        self.check_same_element(0, 1, 2)
-        self._check_mask_kind()
-        if self.mask is not None:
-            self._check_mask(*self.extents())
-
-    def _check_mask_kind(self) -> None:
-        kind = self.mask_kind.data
-        wants_mask = kind in (MaskKind.CUSTOM, MaskKind.BIAS)
-        if wants_mask != (self.mask is not None):
-            self.fail(f"mask kind {kind} takes {'a' if wants_mask else 'no'} mask operand")
-        if (kind is MaskKind.SLIDING_WINDOW) != (self.window is not None):
-            self.fail("'window' belongs to mask kind sliding_window and is needed there")
-        if self.window is not None and self.window.value.data < 0:
-            self.fail(f"window must not be negative, got {self.window.value.data}")
-
-    def _check_mask(self, batch: int, queries: int, keys: int) -> None:
-        element, shape = self.element(3), self.shape(3)
-        full = (batch, self.num_heads.value.data, queries, keys)
-        if self.mask_kind.data is MaskKind.BIAS:
-            self.check_same_element(0, 3)
-            ranks = {4: full}
-        else:
-            if not is_float(element) and not is_bool(element):
-                self.fail(f"operand 'mask' must have a float element type or i1, got {element}")
-            ranks = {2: (batch, keys), 3: (batch, queries, keys), 4: full}
-        wanted = ranks.get(len(shape), full)
-        if (
-            len(shape) != len(wanted)
-            or not shapes.compatible(shape[-1:], wanted[-1:])
-            or any(
-                not shapes.compatible([found], [extent])
-                for found, extent in zip(shape, wanted, strict=True)
-                if found != 1
-            )
-        ):
-            self.fail(f"operand 'mask' must have shape {shapes.show(wanted)}, got {shapes.show(shape)}")
+        if self.v_head_dim is not None and self.value_dim < 1:
+            self.fail(f"v_head_dim must be positive, got {self.value_dim}")
+        if self.softcap is not None and not self.softcap > 0:
+            self.fail(f"attn_logit_softcap must be positive, got {self.softcap}")
+        super().check()
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        layout, groups = self.layout.data, self.num_heads.value.data // self.kv_heads
-        q = _heads_first(args[0], layout, self.num_heads.value.data)
-        k, v = (np.repeat(_heads_first(x, layout, self.kv_heads), groups, axis=1) for x in args[1:3])
-        scores = matmul(q, k.swapaxes(2, 3)) * self.scale
-        if self.attn_logit_softcap is not None:
-            cap = self.attn_logit_softcap.value.data
-            scores = cap * np.tanh(scores / cap)
-        if self.mask_kind.data is MaskKind.BIAS:
-            scores = scores + args[3]
-        elif self.mask_kind.data is MaskKind.CUSTOM:
-            # [B, Sk] and [B, Sq, Sk] leave out axes after the first.
-            mask = np.expand_dims(args[3], tuple(range(1, 5 - args[3].ndim)))
-            scores = np.where(mask < 0.5, MASKED_SCORE, scores)
-        elif self.mask_kind.data is not MaskKind.NONE:
-            queries, keys = scores.shape[2:]
-            last = np.arange(queries)[:, None] + (keys - queries)
-            seen = np.arange(keys) <= last
-            if self.window is not None:
-                seen &= np.arange(keys) >= last - self.window.value.data
-            scores = np.where(seen, scores, MASKED_SCORE)
-        return (_heads_back(matmul(softmax(scores, 3), v), layout),)
-
-    # Decomposition.
+        q, k, v = heads_first(args[0], self.layout.data, self.heads), *map(self.key_heads, args[1:3])
+        weights = self.weights(q, k, None if self.mask is None else args[3])
+        return (heads_back(matmul(weights, v), self.layout.data),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
         """Transposes, matrix products, a softmax; f16 and bf16 are cast to f32 first, so that scores do not overflow.
 
         Layout ``bsd`` takes one dynamic extent, because a reshape cannot keep two.
         """
-        layout = self.layout.data
-        if layout is AttentionLayout.BSD and any(shape_of(x)[:2].count(DYNAMIC) > 1 for x in self.operands[:3]):
-            self.fail("cannot be decomposed in layout bsd with batch and sequence dynamic: heads cannot be split")
-        element = self.element(0)
+        self.check_splittable(self.q, self.k, self.v)
+        element, dim = self.element(0), self.head_dim.value.data
         wide = wide_element(element)
-        dim = self.head_dim.value.data
-        sizes = ((self.num_heads.value.data, dim), (self.kv_heads, dim), (self.kv_heads, self.value_dim))
+        sizes = ((self.heads, dim), (self.kv_heads, dim), (self.kv_heads, self.value_dim))
         q, k, v = (
-            self._to_heads(b, converted(b, x, wide), *size) for x, size in zip(self.operands[:3], sizes, strict=True)
+            self.to_heads(b, converted(b, x, wide), *size) for x, size in zip(self.operands[:3], sizes, strict=True)
         )
-        keys = _transposed(b, self._repeated(b, k), (0, 1, 3, 2))
-        scores = b.insert(MatMulOp(q, keys)).result
-        scores = b.insert(BinaryOp("mul", scores, scalar(b, self.scale, wide))).result
-        if self.attn_logit_softcap is not None:
-            cap = scalar(b, self.attn_logit_softcap.value.data, wide)
-            scores = b.insert(BinaryOp("div", scores, cap)).result
-            scores = b.insert(ActivationOp("tanh", scores)).result
-            scores = b.insert(BinaryOp("mul", scores, cap)).result
-        scores = self._masked(b, scores)
-        weights = b.insert(SoftmaxOp(scores, 3)).result
-        value = b.insert(MatMulOp(weights, self._repeated(b, v))).result
-        if layout is not AttentionLayout.BHSD:
-            value = _transposed(b, value, (0, 2, 1, 3))
-        if layout is AttentionLayout.BSD:
-            batch, queries, _ = self.extents()
-            value = _pack_heads(b, value, batch, queries)
-        return self.as_results(converted(b, value, element))
-
-    def _to_heads(self, b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
-        """``x`` as [B, H, S, D]."""
-        layout = self.layout.data
-        if layout is AttentionLayout.BSD:
-            x = _unpack_heads(b, x, heads, dim)
-        return x if layout is AttentionLayout.BHSD else _transposed(b, x, (0, 2, 1, 3))
-
-    def _repeated(self, b: Builder, x: SSAValue) -> SSAValue:
-        """Each head of [B, G, S, D] repeated to [B, H, S, D]; a single one is left to broadcast."""
-        groups = self.num_heads.value.data // self.kv_heads
-        if groups == 1 or self.kv_heads == 1:
-            return x
-        heads = [b.insert(NarrowOp(x, 1, head, 1)).result for head in range(self.kv_heads)]
-        return b.insert(ConcatOp([h for h in heads for _ in range(groups)], 1)).result
-
-    def _masked(self, b: Builder, scores: SSAValue) -> SSAValue:
-        if self.mask_kind.data is MaskKind.NONE:
-            return scores
-        element = element_of(scores)
-        if self.mask is None:
-            return b.insert(WhereOp(self._band(b, scores), scores, scalar(b, MASKED_SCORE, element))).result
-        if self.mask_kind.data is MaskKind.BIAS:
-            return b.insert(BinaryOp("add", scores, converted(b, self.mask, element))).result
-        mask = self.mask
-        if (left_out := 4 - rank_of(mask)) > 0:
-            # A reshape would not keep two dynamic extents.
-            mask = b.insert(ExpandOp(mask, [*(1,) * left_out, *(-1,) * rank_of(mask)])).result
-            mask = _transposed(b, mask, (left_out, *range(left_out), *range(left_out + 1, 4)))
-        if is_bool(element_of(mask)):
-            return b.insert(WhereOp(mask, scores, scalar(b, MASKED_SCORE, element))).result
-        # As "below 0.5", so that a NaN in the mask keeps its key as in the definition.
-        hidden = b.insert(CompareOp("lt", mask, scalar(b, 0.5, element_of(mask)))).result
-        return b.insert(WhereOp(hidden, scalar(b, MASKED_SCORE, element), scores)).result
-
-    def _band(self, b: Builder, scores: SSAValue) -> SSAValue:
-        """The i1 mask of causal and sliding_window attention: a band of ones cut out by rlx.trilu."""
-        one = scalar(b, 1.0, f32)
-        queries, keys = shape_of(scores)[2:]
-        window = None if self.window is None else self.window.value.data
-        if DYNAMIC not in (queries, keys):
-            ones = b.insert(ExpandOp(one, [queries, keys])).result
-            last = keys - queries
-            band = b.insert(TriluOp(ones, upper=False, diagonal=last)).result
-            if window is not None:
-                band = b.insert(TriluOp(band, upper=True, diagonal=last - window)).result
-            return b.insert(CastOp(band, i1)).result
-        # The last query sees the last key. Counted from the end the diagonal is 0, whatever the extents.
-        always = scalar(b, True, i1)
-        ones = b.insert(WhereOp(always, one, converted(b, scores, f32))).result
-        band = b.insert(TriluOp(ones, upper=True, diagonal=0)).result
-        if window is not None:
-            band = b.insert(TriluOp(band, upper=False, diagonal=window)).result
-        return b.insert(CastOp(b.insert(ReverseOp(band, [2, 3])).result, i1)).result
+        weights, _ = self.weights_of(b, q, transposed(b, self.repeated(b, k), (0, 1, 3, 2)))
+        value = b.insert(MatMulOp(weights, self.repeated(b, v))).result
+        batch, queries, _ = self.extents()
+        return self.as_results(converted(b, self.from_heads(b, value, batch, queries), element))
 
 
 def check_rope_table(name: str, table: Shape, seq: int, n_rot: int) -> None:
@@ -444,7 +253,7 @@ class RotaryOp(RlxOp):
             self.fail("cannot be decomposed with a dynamic sequence: the rows of the tables are not known")
         dim, n, half = self.head_dim.value.data, self.rotated, self.rotated // 2
         packed = self.layout.data is AttentionLayout.BSD
-        x: SSAValue = _unpack_heads(b, self.operands[0], self.shape(0)[2] // dim, dim) if packed else self.operands[0]
+        x: SSAValue = unpack_heads(b, self.operands[0], self.shape(0)[2] // dim, dim) if packed else self.operands[0]
         turned = x if n == dim else b.insert(NarrowOp(x, 3, 0, n)).result
         leading = shape_of(x)[:3]
         gptj = self.style.data is RopeStyle.GPTJ
@@ -469,7 +278,7 @@ class RotaryOp(RlxOp):
             value = b.insert(ReshapeOp(value, [*leading, n])).result
         if n != dim:
             value = b.insert(ConcatOp([value, b.insert(NarrowOp(x, 3, n, dim - n)).result], 3)).result
-        return self.as_results(_pack_heads(b, value, *leading[:2]) if packed else value)
+        return self.as_results(pack_heads(b, value, *leading[:2]) if packed else value)
 
     def _table_rows(self, b: Builder, table: SSAValue) -> SSAValue:
         """The part of a table that is used, shaped to broadcast against pairs of lanes."""
