@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue, Use
+from xdsl.ir import Block, SSAValue, Use
 
 from rlx_dialect.base import FOLD_LIMIT, RlxOp, dense_of, element_of, evaluate_op, shape_of
 from rlx_dialect.dtypes import Array, has_storage
@@ -68,25 +68,23 @@ def fold_parameters(module: ModuleOp, weights: Mapping[str, Array]) -> FoldedWei
     names: dict[SSAValue, str] = {a.value: a.name for a in arguments(function) if a.kind == "param"}
     early = _evaluated(function, names, weights)
     derived: dict[str, Array] = {}
+    leaving: list[SSAValue] = []
+    taken = set(names.values())
     for op in _used_at_run_time(early):
         for result in op.results:
             if not any(_is_late(use, early) for use in result.uses):
                 continue
-            value = early.values[result]
-            if not early.sources[result] and product(value.shape) <= FOLD_LIMIT:
-                constant = ConstantOp(dense_of(value, result.type))
+            if not early.sources[result] and product(shape_of(result)) <= FOLD_LIMIT:
+                constant = ConstantOp(dense_of(early.values[result], result.type))
+                constant.result.name_hint = result.name_hint
                 Rewriter.insert_op(constant, InsertPoint.before(op))
-                replacement: SSAValue = constant.result
+                result.replace_all_uses_with(constant.result)
             else:
-                name = _name(op, early.sources[result], {*names.values(), *derived})
-                derived[name] = value
-                replacement = _add_parameter(function, result, name)
-            replacement.name_hint = result.name_hint or op.name.removeprefix("rlx.")
-            result.replace_all_uses_with(replacement)
-    for op in reversed(early.ops):
-        if is_dead(op):
-            Rewriter.erase_op(op)
-    _drop_unused_parameters(function)
+                name = _name(op, early.sources[result], taken)
+                taken.add(name)
+                derived[name] = early.values[result]
+                leaving.append(result)
+    _make_parameters(function, leaving, list(derived), early)
     return FoldedWeights([a.name for a in arguments(function) if a.kind == "param"], derived, weights)
 
 
@@ -155,24 +153,35 @@ def _name(op: RlxOp, sources: Collection[str], taken: Collection[str]) -> str:
     return unique
 
 
-def _add_parameter(function: FuncOp, like: SSAValue, name: str) -> SSAValue:
-    block = function.body.block
-    known = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({}) for _ in block.args]
-    argument = block.insert_arg(like.type, len(block.args))
-    function.arg_attrs = ArrayAttr([*known, DictionaryAttr({PARAM: StringAttr(name)})])
-    function.update_function_type()
-    return argument
+def _make_parameters(function: FuncOp, leaving: Sequence[SSAValue], names: Sequence[str], early: _Early) -> None:
+    """Put parameters in the place of values, delete what computed them, and leave out parameters without a use.
 
-
-def _drop_unused_parameters(function: FuncOp) -> None:
-    unused = [a.value for a in arguments(function) if a.kind == "param" and a.value.first_use is None]
-    if not unused:
-        return
-    assert function.arg_attrs is not None  # It is what makes an argument a parameter.
-    gone = {value.index for value in unused}
-    function.arg_attrs = ArrayAttr(a for index, a in enumerate(function.arg_attrs) if index not in gone)
-    for value in unused:
-        function.body.block.erase_arg(value)
+    The arguments are made anew at once, since to insert or erase one takes time for all behind it.
+    """
+    old = function.body.block
+    added = Block(arg_types=[value.type for value in leaving])
+    for value, argument in zip(leaving, added.args, strict=True):
+        owner = value.owner
+        assert isinstance(owner, RlxOp)
+        argument.name_hint = value.name_hint or owner.name.removeprefix("rlx.")
+        value.replace_all_uses_with(argument)
+    for op in reversed(early.ops):
+        if is_dead(op):
+            Rewriter.erase_op(op)
+    unused = {a.value for a in arguments(function) if a.kind == "param" and a.value.first_use is None}
+    known = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({}) for _ in old.args]
+    kept = [(a, attributes) for a, attributes in zip(old.args, known, strict=True) if a not in unused]
+    kept += [(a, DictionaryAttr({PARAM: StringAttr(name)})) for a, name in zip(added.args, names, strict=True)]
+    block = Block(arg_types=[a.type for a, _ in kept])
+    for (value, _), argument in zip(kept, block.args, strict=True):
+        argument.name_hint = value.name_hint
+        value.replace_all_uses_with(argument)
+    for op in list(old.ops):
+        op.detach()
+        block.add_op(op)
+    function.body.detach_block(old)
+    function.body.add_block(block)
+    function.arg_attrs = ArrayAttr(attributes for _, attributes in kept)
     function.update_function_type()
 
 
