@@ -14,7 +14,7 @@ from rlx_dialect.dtypes import round_to
 from rlx_dialect.ops.activation_backward import ActivationBackwardOp, ReluBackwardOp
 from rlx_dialect.ops.elementwise import ActivationOp
 
-STEPS = {ActivationKind.ROUND, ActivationKind.FLOOR, ActivationKind.CEIL, ActivationKind.SIGN}
+STEPS = (ActivationKind.ROUND, ActivationKind.FLOOR, ActivationKind.CEIL, ActivationKind.SIGN)
 POSITIVE = {ActivationKind.LOG, ActivationKind.SQRT, ActivationKind.RSQRT}
 SMOOTH = [kind for kind in ActivationKind if kind not in STEPS]
 INF, NAN = np.inf, np.nan
