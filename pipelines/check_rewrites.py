@@ -9,19 +9,30 @@ disagrees in the largest cut, where the arguments are those of the function arou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from rlx_dialect.dtypes import Array
+from rlx_dialect.base import element_of
+from rlx_dialect.dtypes import Array, is_narrow
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.passes.matching.numerics import Difference, Numerics, difference, edges_for, has_narrow, widened
+from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.passes.canonical._match import spacing
+from rlx_dialect.passes.matching.numerics import (
+    TOLERANCE,
+    Difference,
+    Numerics,
+    difference,
+    edges_for,
+    has_narrow,
+    widened,
+)
 from rlx_dialect.passes.matching.observe import Rewrite, observing
 from rlx_dialect.pipelines.diagnostics import OptError, message
 from rlx_dialect.samples import random_value
@@ -32,6 +43,8 @@ SAMPLE_ELEMENTS, MOST_SAMPLES = 256, 64
 """So many elements of the largest argument are tried at least, in at most so many samples."""
 SHOWN_ELEMENTS = 16
 """An argument of more elements is shown as its type only."""
+CONSTANT_STEPS = 4
+"""A constant of f16 or bf16, 1/6 say, is rounded also where all else is f32: values may be off by so many steps."""
 
 
 @dataclass
@@ -147,8 +160,9 @@ class _Cut:
         """Run both sides."""
         old_ops, new_ops, arguments = self._sides()
         before, after = self.old.module(old_ops, arguments), self.new.module(new_ops, arguments)
-        numerics = self.rewrite.numerics
+        numerics, tolerance = self.rewrite.numerics, TOLERANCE
         if numerics is not Numerics.EXACT and (has_narrow(before) or has_narrow(after)):
+            tolerance = max([TOLERANCE, *(CONSTANT_STEPS * spacing(c) for c in _narrow_constants(old_ops))])
             before, after = widened(before), widened(after)
         outcome: Unchecked | None = Unchecked("nothing was run")
         for values in _samples(before, numerics):
@@ -161,7 +175,7 @@ class _Cut:
                 continue
             outcome = None
             try:
-                found = difference(run_reference(after, named), expected, numerics)
+                found = difference(run_reference(after, named), expected, numerics, tolerance)
             except Exception as error:
                 found = f"{type(error).__name__}: {error}"
             if found is not None:
@@ -172,6 +186,11 @@ class _Cut:
         """The operations of both sides, and all values that they take from elsewhere."""
         arguments: dict[SSAValue, None] = {}
         return self.old.needed(self.outside, arguments), self.new.needed(self.outside, arguments), list(arguments)
+
+
+def _narrow_constants(ops: Iterable[Operation]) -> list[Attribute]:
+    """The narrow element types of the constants among ``ops``."""
+    return [e for op in ops if isinstance(op, ConstantOp) and is_narrow(e := element_of(op.result))]
 
 
 def _computed_by(value: SSAValue) -> Operation | None:

@@ -355,6 +355,33 @@ def test_a_new_side_that_cannot_be_run_is_wrong():
         check(module, narrower)
 
 
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize(("sixth", "right"), [(1 / 6, True), (1 / 5, False)])
+def test_a_rounded_constant_of_a_narrow_type_is_no_counterexample(element: str, sixth: float, right: bool):
+    """x · clamp(x + 3, 0, 6) · 1/6, where 1/6 is off by as much as the element type says."""
+    tensor, number = f"tensor<4x8x{element}>", f"tensor<{element}>"
+
+    def hard_swish(op: Operation, b: PatternRewriter) -> SSAValue | None:
+        clamp = op.operands[0].owner if is_binary(op, BinaryKind.MUL) else None
+        return b.insert(ActivationOp("hard_swish", op.operands[1])).result if isinstance(clamp, BinaryOp) else None
+
+    module = of(
+        f"%three = rlx.constant dense<3.0> : {number}",
+        f"%sixth = rlx.constant dense<{sixth:.8e}> : {number}",
+        f"%a = rlx.binary add %x, %three : ({tensor}, {number}) -> {tensor}",
+        f"%c = rlx.clamp %a {{min = 0.0, max = 6.0}} : {tensor}",
+        f"%s = rlx.binary mul %c, %sixth : ({tensor}, {number}) -> {tensor}",
+        binary("r", "mul", "s", "x", tensor),
+        arguments=f"%x: {tensor}",
+        result=tensor,
+    )
+    if right:
+        assert check(module, hard_swish, Numerics.REASSOCIATED).checked == 1
+    else:
+        with pytest.raises(OptError, match="changes values"):
+            check(module, hard_swish, Numerics.REASSOCIATED)
+
+
 # What exists.
 
 

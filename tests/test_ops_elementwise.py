@@ -192,6 +192,19 @@ def test_integer_power_truncates_negative_exponents():
     assert_close([binary("pow", a, b, "i32")], [np.array(expected, np.int32)])
 
 
+@pytest.mark.parametrize("element", ["f32", "f64", "f16"])
+def test_a_power_does_not_depend_on_the_shape_of_its_exponent(element: str):
+    """NumPy takes a root for one exponent of 1/2: of -inf that is NaN."""
+    x = np.array([-np.inf, -0.0, 0.03574118, 4.0], np.float32)
+    x = x.astype({"f32": np.float32, "f64": np.float64, "f16": np.float16}[element])
+    expected = binary("pow", x, np.full(4, 0.5, x.dtype), element)
+    assert expected[0] == np.inf
+    for shape in ((), (1,)):
+        found = binary("pow", x, np.full(shape, 0.5, x.dtype), element)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
 def test_shifts_keep_the_sign_of_signed_integers_only():
     a, b = np.array([-64, -1, 5], np.int32), np.array([1, 3, 2], np.int32)
     assert_close([binary("shr", a, b, "i32")], [np.array([-32, -1, 1], np.int32)])

@@ -55,7 +55,9 @@ class Difference:
         return f"{place} is {self.found} instead of {self.expected}"
 
 
-def difference(found: Sequence[Array], expected: Sequence[Array], numerics: Numerics) -> Difference | None:
+def difference(
+    found: Sequence[Array], expected: Sequence[Array], numerics: Numerics, tolerance: float = TOLERANCE
+) -> Difference | None:
     """The first element by which ``found`` is further from ``expected`` than ``numerics`` allows.
 
     For ``wider`` values have to be those of programs that were :func:`widened`.
@@ -64,17 +66,18 @@ def difference(found: Sequence[Array], expected: Sequence[Array], numerics: Nume
     for index, (f, e) in enumerate(zip(found, expected, strict=True)):
         if f.shape != e.shape or f.dtype != e.dtype:
             return Difference(index, (), f"{f.dtype}{list(f.shape)}", f"{e.dtype}{list(e.shape)}")
-        wrong = ~_agree(f, e, numerics)
+        wrong = ~_agree(f, e, numerics, tolerance)
         if wrong.any():
             place = tuple(int(i) for i in np.argwhere(wrong)[0])
             return Difference(index, place, f[place], e[place])
     return None
 
 
-def _agree(found: Array, expected: Array, numerics: Numerics) -> NDArray[np.bool_]:
+def _agree(found: Array, expected: Array, numerics: Numerics, tolerance: float) -> NDArray[np.bool_]:
     """Where ``found`` is near enough."""
     if found.dtype.kind == "c":
-        return _agree(np.real(found), np.real(expected), numerics) & _agree(np.imag(found), np.imag(expected), numerics)
+        parts = ((np.real(found), np.real(expected)), (np.imag(found), np.imag(expected)))
+        return np.logical_and(*(_agree(f, e, numerics, tolerance) for f, e in parts))
     if found.dtype.kind != "f":
         return np.asarray(found == expected)
     with np.errstate(all="ignore"):
@@ -84,7 +87,7 @@ def _agree(found: Array, expected: Array, numerics: Numerics) -> NDArray[np.bool
         finite = np.isfinite(expected)
         # Where large terms cancel, what is left of their rounding is large too.
         scale = np.max(np.abs(expected), where=finite & (np.abs(expected) < HUGE), initial=0.0)
-        near = finite & (np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected) + 0.1 * scale))
+        near = finite & (np.abs(found - expected) <= tolerance * (1 + np.abs(expected) + 0.1 * scale))
         huge = (np.abs(found) >= HUGE) & (np.abs(expected) >= HUGE) & (np.sign(found) == np.sign(expected))
         close = same | near | huge
         return np.asarray(close | ~finite if numerics is Numerics.NAN_POLICY else close)

@@ -132,7 +132,10 @@ def _power(a: Array, b: Array) -> Array:
         # NumPy refuses negative exponents: 1/aⁿ truncated is 0 unless a is 1 or -1 (0 to a negative power: 0 here).
         inverse = np.where(np.abs(a) == 1, np.where(b % 2 == 0, 1, a), 0)
         return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
-    return np.power(a, b)
+    # For one exponent of 1/2 NumPy takes roots, and then another zero and NaN of -inf: as many exponents as bases.
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    bases, exponents = (np.broadcast_to(x, shape).reshape(-1).copy() for x in (a, b))
+    return np.power(bases, exponents).reshape(shape)
 
 
 BINARIES: Mapping[BinaryKind, Callable[[Array, Array], Array]] = {
