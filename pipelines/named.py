@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.passes import load_pass, pass_modules
 from rlx_dialect.pipelines.claims import Claims
+from rlx_dialect.pipelines.collector import paused_collector
 from rlx_dialect.pipelines.environment import Environment
 from rlx_dialect.pipelines.options import FusionOptions
 from rlx_dialect.pipelines.selection import ROWS, Newcomer, PassSpec, fusion_passes
@@ -59,7 +60,9 @@ def named_pipeline(name: str, options: FusionOptions | None = None, *, claims: C
 
 def run_pipeline(module: ModuleOp, text: str, ctx: Context | None = None) -> None:
     """Run a pass-pipeline string on ``module``, in place, without verifying in between."""
-    PassPipeline.parse_spec(all_passes(), text).apply(ctx or rlx_context(), module)
+    pipeline = PassPipeline.parse_spec(all_passes(), text)
+    with paused_collector():
+        pipeline.apply(ctx or rlx_context(), module)
 
 
 def run_named(module: ModuleOp, name: str, options: FusionOptions | None = None, *, claims: Claims = None) -> None:

@@ -19,6 +19,7 @@ from typing import IO, NoReturn
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.pipelines.collector import paused_collector
 from rlx_dialect.pipelines.diagnostics import OptError, message, parse_message
 from rlx_dialect.pipelines.fusion_arguments import (
     FusionRequest,
@@ -88,7 +89,8 @@ class RlxOpt(xDSLOptMain):
         """Verify the input, run the passes, verify the result."""
         self._verify(prog, "")
         if not self.args.check_rewrites:
-            self._run_passes(prog)
+            with paused_collector():
+                self._run_passes(prog)
             return
         from rlx_dialect.pipelines.check_rewrites import checking_rewrites
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from pass_lists import ABBREVIATIONS, claims, short
 
 from rlx_dialect.passes import load_pass, pass_modules
+from rlx_dialect.pipelines.collector import paused_collector
 from rlx_dialect.pipelines.conditions import claim_names
 from rlx_dialect.pipelines.environment import NOTHING_SET, Environment
 from rlx_dialect.pipelines.fuse import Fuse
@@ -296,3 +299,14 @@ def test_passes_are_named_after_their_files():
     assert pass_modules()["rlx-fuse-matmul-bias-act"] == "rlx_dialect.passes.fuse_matmul_bias_act"
     with pytest.raises(ImportError, match="has no pass named 'rlx-other'"):
         load_pass("rlx-other", "rlx_dialect.passes.dce")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_paused_and_then_as_it_was(enabled: bool, monkeypatch: pytest.MonkeyPatch):
+    calls: list[str] = []
+    monkeypatch.setattr(gc, "isenabled", lambda: enabled)
+    monkeypatch.setattr(gc, "disable", lambda: calls.append("disable"))
+    monkeypatch.setattr(gc, "enable", lambda: calls.append("enable"))
+    with pytest.raises(ZeroDivisionError), paused_collector():
+        raise ZeroDivisionError
+    assert calls == (["disable", "enable"] if enabled else ["disable"])
