@@ -1,6 +1,6 @@
 """Every pass and fusion pipeline on random graphs: valid, of one meaning, deterministic, at rest.
 
-``RLX_RANDOM_GRAPHS=2000`` tests that many seeds; ``pytest -k seed17-`` one of them. A failure prints the graph.
+150 of them, 2,000 in CI. ``RLX_RANDOM_GRAPHS=5000`` tests that many seeds; ``pytest -k seed17-`` one of them. A failure prints the graph.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from rlx_dialect.xdsl_compat import (
     rlx_context,
 )
 
-SEEDS = range(int(os.environ.get("RLX_RANDOM_GRAPHS", "150")))
+SEEDS = range(int(os.environ.get("RLX_RANDOM_GRAPHS", "2000" if os.environ.get("CI") else "150")))
 VARIANTS = (
     "rlx-fuse-matmul-bias-act{epilogues=relu,tanh}",
     "rlx-mark-elementwise-regions{max-steps=3 max-inputs=2}",
