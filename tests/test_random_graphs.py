@@ -1,6 +1,7 @@
 """Every pass and fusion pipeline on random graphs: valid, of one meaning, deterministic, at rest.
 
-150 of them, 2,000 in CI. ``RLX_RANDOM_GRAPHS=5000`` tests that many seeds; ``pytest -k seed17-`` one of them. A failure prints the graph.
+150 of them, 2,000 in CI. ``RLX_RANDOM_GRAPHS=5000`` tests that many seeds; ``pytest -k seed17-`` one of them. A failure
+prints the graph.
 """
 
 from __future__ import annotations

@@ -9,23 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
-from xdsl.ir import Attribute
 
 from rlx_dialect.base import shape_of
 from rlx_dialect.builder import Value
 from rlx_dialect.dtypes import Array, is_integer
 from rlx_dialect.frontends.onnx.known import SIZES, DynamicExtents, Extent, Known, by_size
 from rlx_dialect.frontends.onnx.model import OnnxError, element_type, opset_versions, read_model, tensor_array
-from rlx_dialect.frontends.onnx.node import LARGEST_CONSTANT, ImportGraph, Node, Operand, short_name
+from rlx_dialect.frontends.onnx.node import ImportGraph, Node, Operand, short_name
 from rlx_dialect.frontends.onnx.registry import Result, handlers
-from rlx_dialect.shapes import Shape, ShapeError, element_count, product
+from rlx_dialect.shapes import ShapeError, element_count, product
 from rlx_dialect.xdsl_compat import InterpretationError, VerifyException
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 LARGEST_KNOWN = 4096
-"""Integer initialisers up to so many elements are followed at import: they may decide on shapes."""
+"""Integers, and numbers that stand in a node, are followed at import up to so many elements: the former may decide on
+shapes, and the latter are masks and tables, which spellings are recognised by, rather than weights."""
+LARGEST_KNOWN_WEIGHT = 16
+"""Float initialisers are weights beyond so many elements."""
 LARGEST_FOLD = 1 << 20
 """Nothing larger is computed at import."""
 
@@ -184,12 +186,13 @@ class _Importer:
         placed = self.graph.dynamic_input(value.name, shapes, element)
         self.operands[value.name] = Operand(value.name, element, shapes, value=placed)
 
-    def _initialiser(self, name: str, tensor: TensorProto) -> Operand:
+    def _initialiser(self, name: str, tensor: TensorProto, *, is_node: bool = False) -> Operand:
+        """The operand of a tensor that is stored in the model, in a node or beside them."""
         element = element_type(tensor.data_type, f"{self.name}: tensor '{name}'")
         shape = tuple(tensor.dims)
         make = partial(tensor_array, tensor, element, self.folder)
-        if _is_small(element, shape):
-            return Operand.of_known(name, Known.of(element, [make()] * SIZES))
+        if product(shape) <= (LARGEST_KNOWN if is_node or is_integer(element) else LARGEST_KNOWN_WEIGHT):
+            return Operand.of_known(name, Known.of(element, [make()] * SIZES), None if is_node else make)
         return Operand(name, element, (shape,) * SIZES, weight=make)
 
     # Nodes.
@@ -197,7 +200,7 @@ class _Importer:
     def _node(self, proto: NodeProto) -> None:
         label = f"node '{_node_name(proto)}' ({proto.op_type})"
         if (tensor := _constant_tensor(proto)) is not None:
-            self.operands[proto.output[0]] = self._initialiser(proto.output[0], tensor)
+            self.operands[proto.output[0]] = self._initialiser(proto.output[0], tensor, is_node=True)
             return
         operands = [self._operand(n, label) if n else None for n in proto.input]
         self.graph.inserted.clear()
@@ -225,7 +228,7 @@ class _Importer:
     def _result(self, name: str, result: Result) -> Operand:
         if isinstance(result, Known):
             array = result.static
-            if array is None or _is_small(result.element, array.shape):
+            if array is None or array.size <= LARGEST_KNOWN:
                 return Operand.of_known(name, result)
             return Operand(name, result.element, result.shapes, weight=lambda: array)
         return Operand(name, result.element, self.graph.shapes_of(result.ssa), value=result)
@@ -286,11 +289,6 @@ def _evaluated(graph: ImportGraph, results: Sequence[Result]) -> list[Known] | N
     except InterpretationError:
         return None
     return [r if isinstance(r, Known) else Known(r.element, (next(arrays),)) for r in results]
-
-
-def _is_small(element: Attribute, shape: Shape) -> bool:
-    """Whether a tensor is read at import: it may decide on shapes, or is small enough to be part of the text."""
-    return product(shape) <= (LARGEST_KNOWN if is_integer(element) else LARGEST_CONSTANT)
 
 
 def _constant_tensor(proto: NodeProto) -> TensorProto | None:

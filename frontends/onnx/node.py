@@ -14,13 +14,15 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from rlx_dialect.base import RlxOp, evaluate_op, shape_of
 from rlx_dialect.builder import GraphBuilder, Value
-from rlx_dialect.dtypes import Array
+from rlx_dialect.dtypes import Array, is_bool
 from rlx_dialect.frontends.onnx.known import DynamicExtents, Extent, Known, Shapes, extents_of, is_same, static_shape
 from rlx_dialect.frontends.onnx.model import OnnxError
 from rlx_dialect.shapes import DYNAMIC, Shape, is_static, product
 
-LARGEST_CONSTANT = 16
-"""Known values of more elements become parameters: they belong in the side file, not in the text."""
+LARGEST_CONSTANT = 4096
+LARGEST_NAMED_CONSTANT = 16
+"""Known values of more elements become parameters: they belong in the side file, not in the text. Those that are
+initialisers have names that users go by, so the second limit is theirs; truth values are masks."""
 
 
 GIVE_NUMBERS = "give them numbers with --dim NAME=N"
@@ -41,7 +43,7 @@ class Operand:
     shapes: Shapes
     known: Known | None = None
     weight: Callable[[], Array] | None = None
-    """Gives the array of an initialiser that is not read at import."""
+    """Gives the array of an initialiser."""
     value: Value | None = None
 
     @property
@@ -51,8 +53,8 @@ class Operand:
         return self.weight if static is None else lambda: static
 
     @classmethod
-    def of_known(cls, name: str, known: Known) -> Operand:
-        return cls(name, known.element, known.shapes, known=known)
+    def of_known(cls, name: str, known: Known, weight: Callable[[], Array] | None = None) -> Operand:
+        return cls(name, known.element, known.shapes, known=known, weight=weight)
 
 
 class ImportGraph(GraphBuilder):
@@ -114,7 +116,9 @@ class ImportGraph(GraphBuilder):
             raise OnnxError(
                 f"the value of '{operand.name}' depends on dynamic extents ({self.extents.names()}); {GIVE_NUMBERS}"
             )
-        if array.size <= LARGEST_CONSTANT or self.scratch:
+        is_weight = operand.weight is not None and not is_bool(operand.element)
+        largest = LARGEST_NAMED_CONSTANT if is_weight else LARGEST_CONSTANT
+        if array.size <= largest or self.scratch:
             return self.constant(array, operand.element)
         return self.weight(operand.name, array.shape, operand.element, lambda: array)
 
