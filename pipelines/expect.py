@@ -94,8 +94,9 @@ def _why(wanted: Expectation, found: int, recorder: FusionRecorder, situation: S
         return _made_by(wanted.operation, recorder)
     names = {p.name for p in makers(wanted.operation)}
     ran = [p.name for p in recorder.passes if p.name in names]
-    if reasons := _reasons([m for p, m in recorder.still_missed() if p.name in names]):
-        return reasons
+    for misses in (recorder.still_missed(), recorder.ever_missed()):
+        if reasons := _reasons([m for p, m in misses if p.name in names]):
+            return reasons
     if ran:
         return f"{', '.join(ran)} found no candidate that it declined"
     if not names:

@@ -78,8 +78,11 @@ class FusionRecorder:
 
     def still_missed(self) -> list[tuple[FusionPass, MissedFusion]]:
         """The misses so far, but for operations that are gone since: fused by a later pass after all, or dead."""
-        kept = [(pass_, missed) for op, pass_, missed in self._missed if self._holds(op)]
-        return list({(pass_.name, missed): (pass_, missed) for pass_, missed in kept}.values())
+        return _distinct([(pass_, missed) for op, pass_, missed in self._missed if self._holds(op)])
+
+    def ever_missed(self) -> list[tuple[FusionPass, MissedFusion]]:
+        """All misses: another fusion may have taken the operation that one of a pass was about."""
+        return _distinct([(pass_, missed) for _, pass_, missed in self._missed])
 
     def inventory(self) -> Inventory:
         """What the module is made of now."""
@@ -95,6 +98,10 @@ class FusionRecorder:
             saved=self._first - self._profile,
             gain_ns=self._gain(self._first, self._profile),
         )
+
+
+def _distinct(missed: Sequence[tuple[FusionPass, MissedFusion]]) -> list[tuple[FusionPass, MissedFusion]]:
+    return list({(pass_.name, miss): (pass_, miss) for pass_, miss in missed}.values())
 
 
 def run_recorded(

@@ -130,6 +130,24 @@ def test_what_fails_says_the_reasons_of_the_passes_that_would_make_it(model: Pat
     assert lines[3].startswith(f"  {reason}")
 
 
+def test_a_reason_outlives_its_operation(tmp_path: Path):
+    """Products that take no bias become one, and still it is said why they took none."""
+    path = tmp_path / "two.mlir"
+    path.write_text("""\
+func.func @main(%x: tensor<4x8xf32> {rlx.input = "x"}, %v: tensor<8x16xf32> {rlx.param = "v"},
+                %w: tensor<8x16xf32> {rlx.param = "w"}, %r: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %0 = rlx.matmul %x, %v : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = rlx.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %2 = rlx.binary add %0, %r : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  func.return %1, %2 : tensor<4x16xf32>, tensor<4x16xf32>
+}
+""")
+    result = run_opt("--pipeline=cuda-fuse", "--expect", "matmul==1", "--expect", "fused_matmul_bias_act>=1", path)
+    assert result.status == 1
+    assert "bias-shape ×1, as matmul_bias_act: rlx.matmul" in result.err
+    assert "matmul==1" not in result.err
+
+
 def test_what_fails_for_want_of_a_pass_says_why_it_is_not_there(model: Path, monkeypatch: pytest.MonkeyPatch):
     def why(*args: str) -> str:
         result = run_opt(*args, model)
