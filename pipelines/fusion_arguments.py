@@ -109,7 +109,7 @@ class FusionRequest:
             from rlx_dialect.pipelines.expect import Expectation
 
             expectations = [Expectation.parse(wanted) for wanted in args.expect]
-        return cls(text, situation, args.fusion_report, tuple(expectations))
+        return cls(text, situation, args.fusion_report or _report_by_variable(), tuple(expectations))
 
     def recorder(self, module: ModuleOp) -> FusionRecorder | None:
         """What the passes are to be run with; None where nobody asks what they do."""
@@ -129,6 +129,13 @@ class FusionRequest:
 
             if messages := unmet(self.expectations, recorder, self.situation):
                 raise OptError("\n".join(f"{file}: error: {text}" for text in messages))
+
+
+def _report_by_variable() -> str | None:
+    """``RLX_FUSION_REPORT`` asks for the report as text."""
+    from rlx_dialect.pipelines.environment import Environment
+
+    return "text" if Environment.current().flag("FUSION_REPORT") else None
 
 
 def situation_for(args: argparse.Namespace, target: Target) -> Situation:

@@ -327,3 +327,11 @@ def test_rewrites_are_checked(model: Path, capsys: pytest.CaptureFixture[str]):
     assert "rlx.activation exp" in capsys.readouterr().out
     with pytest.raises(OptError, match=r"WrongPattern \(exact\) changes values: "):
         OptWithWrongPass(args=["-p", "wrong", "--check-rewrites", str(model)]).run()
+
+
+def test_a_variable_asks_for_the_report(model: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = run_opt("-p", FUSE, "--fusion-report", model)
+    monkeypatch.setenv("RLX_FUSION_REPORT", "1")
+    assert run_opt("-p", FUSE, model) == asked
+    monkeypatch.setenv("RLX_FUSION_REPORT", "off")
+    assert run_opt("-p", FUSE, model).err == ""
