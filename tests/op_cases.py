@@ -6,9 +6,10 @@ The tests of a target run these: each operation in the dtypes, forms and shapes,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,13 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from rlx_dialect import RLX
-from rlx_dialect.base import RlxOp, element_of
+from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, is_float, round_to
 from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.samples import random_value
-from rlx_dialect.shapes import is_static
+from rlx_dialect.shapes import DYNAMIC, Shape, is_static
 from rlx_dialect.xdsl_compat import parse_module, print_module, rlx_context
 
 ROUND_TRIPS = Path(__file__).parent / "filecheck" / "dialect"
@@ -76,10 +77,10 @@ class OpCase:
         """Inputs by name that the reference takes: indices lie within extents, dynamic extents fit each other."""
         module = self.module()
         errors: list[str] = []
-        # Largest first, so that indices reach far and extents differ from one another.
-        for dynamic in (3, 4, 5, 8, 2, 1):
+        for extents in _choices(sum(t.get_shape().count(DYNAMIC) for t in _types(module))):
+            # Largest first, so that indices reach far.
             for bound in (5, 4, 3, 2, 1):
-                values = self._values(module, np.random.default_rng(seed), dynamic, bound)
+                values = self._values(module, np.random.default_rng(seed), extents, bound)
                 try:
                     run_reference(module, values)
                 except (InterpretationError, VerifyException, ValueError) as error:
@@ -88,18 +89,31 @@ class OpCase:
                     return values
         raise AssertionError(f"{self.id}: no values fit: {'; '.join(dict.fromkeys(errors))}")
 
-    def _values(self, module: ModuleOp, rng: np.random.Generator, dynamic: int, bound: int) -> dict[str, Array]:
+    def _values(self, module: ModuleOp, rng: np.random.Generator, extents: Shape, bound: int) -> dict[str, Array]:
         (op,) = (o for o in main_function(module).body.block.ops if o.name == self.op)
         values: dict[str, Array] = {}
-        for argument in arguments(main_function(module)):
-            value = random_value(argument.value.type, rng, dynamic=dynamic)
-            element = element_of(argument.value)
+        known = iter(extents)
+        for argument, type in zip(arguments(main_function(module)), _types(module), strict=True):
+            element, shape = type.element_type, [next(known) if d == DYNAMIC else d for d in type.get_shape()]
+            value = random_value(TensorType(element, shape), rng)
             if not is_float(element) and value.dtype.kind in "iu":
                 value = value % bound
             if (prepare := PREPARED.get((self.op, op.operands.index(argument.value)))) is not None:
                 value = round_to(prepare(value.astype(np.float64)), element)
             values[argument.name] = value
         return values
+
+
+def _types(module: ModuleOp) -> list[TensorType]:
+    types = [argument.value.type for argument in arguments(main_function(module))]
+    return [t for t in types if isinstance(t, TensorType)]
+
+
+def _choices(count: int) -> Iterator[Shape]:
+    """Values to try for ``count`` dynamic extents: all the same, then all combinations."""
+    extents = (3, 4, 5, 8, 2, 1)
+    yield from ((e,) * count for e in extents)
+    yield from product(extents, repeat=count)
 
 
 def _case(op: RlxOp, name: str) -> OpCase:
