@@ -1,4 +1,7 @@
-"""Which function lowers which operation: a package of lowerings needs no list to be added to."""
+"""Which function lowers which operation: a package of lowerings needs no list to be added to.
+
+``lowering/to_<backend>/conversion.py`` holds ``LOWERINGS``, what :func:`lowerings_of` gives for ``<backend>``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from xdsl.ir import Operation
 
 L = TypeVar("L")
 
+Declines = Callable[[Operation, str], "str | None"]
+
 
 class Lowerings(Generic[L]):
     """The lowerings that the modules of ``package`` register; they are imported when the first one is asked for."""
@@ -19,6 +24,7 @@ class Lowerings(Generic[L]):
         self._package = package
         self._found = False
         self._by_class: dict[type[Operation], L] = {}
+        self._declines: Declines | None = None
 
     def lowers(self, *op_types: type[Operation]) -> Callable[[L], L]:
         """Registers the decorated function for operation classes."""
@@ -36,3 +42,27 @@ class Lowerings(Generic[L]):
                 import_module(info.name)
             self._found = True
         return self._by_class.get(op_type)
+
+    def classes(self) -> frozenset[type[Operation]]:
+        """Every operation class that is lowered as it is."""
+        self.get(Operation)  # finds the modules
+        return frozenset(self._by_class)
+
+    def declining(self, check: Declines) -> Declines:
+        """Registers the decorated check: why an operation, though its class has a lowering, is decomposed."""
+        self._declines = check
+        return check
+
+    def why_not(self, op: Operation, target: str) -> str | None:
+        """Why ``op`` is not lowered as it is for ``target``; None where it is."""
+        if self.get(type(op)) is None:
+            return f"{target} has no form of its own for it"
+        return None if self._declines is None else self._declines(op, target)
+
+
+def lowerings_of(backend: str) -> Lowerings[Callable[..., object]]:
+    """The registry of ``lowering/to_<backend>``; raises ValueError for an unknown one."""
+    try:
+        return import_module(f"{__package__}.to_{backend}.conversion").LOWERINGS
+    except ModuleNotFoundError as error:
+        raise ValueError(f"unknown backend '{backend}': there is no lowering/to_{backend}") from error

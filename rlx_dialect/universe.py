@@ -44,7 +44,8 @@ def _lowerings() -> dict[str, Callable[[], type[ModulePass]]]:
         if info.ispkg:
             name = pass_name(info.name).replace("rlx-", "rlx-lower-", 1)
             factories[name] = partial(load_pass, name, info.name)
-    return factories
+    legalize = "rlx_dialect.lowering.legalize"
+    return factories | {pass_name(legalize): partial(load_pass, pass_name(legalize), legalize)}
 
 
 RLX_UNIVERSE = Universe(
