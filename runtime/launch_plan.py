@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.dtypes import Array, storage_dtype
 from rlx_dialect.graph import GraphError, arguments, main_function
-from rlx_dialect.lowering.to_gpu.host import ELEMENT
+from rlx_dialect.lowering.to_gpu.host import ELEMENT, LOAD_TIME
 from rlx_dialect.ops.constant import array_of
 from rlx_dialect.runtime.engine import Signature, Slot
 from rlx_dialect.shapes import is_static, product
@@ -47,6 +47,8 @@ class LaunchPlan:
     inputs: tuple[int, ...]
     params: tuple[int, ...]
     constants: Mapping[int, Array]
+    setup: tuple[Launch, ...]
+    """What is launched once, when the parameters are there; its results are read by the launches of each call."""
     launches: tuple[Launch, ...]
     outputs: tuple[int, ...]
 
@@ -60,6 +62,7 @@ class _Reader:
         self.numbers: dict[SSAValue, int] = {}
         self.sizes: list[int] = []
         self.constants: dict[int, Array] = {}
+        self.setup: list[Launch] = []
         self.launches: list[Launch] = []
         self.scratch: set[int] = set()
 
@@ -77,7 +80,9 @@ class _Reader:
                 case arith.ConstantOp() if isinstance(op.value, IntegerAttr):
                     self.numbers[op.result] = op.value.value.data
                 case memref.AllocOp():
-                    self.scratch.add(self.new(op.memref))
+                    number = self.new(op.memref)
+                    if LOAD_TIME not in op.attributes:
+                        self.scratch.add(number)
                 case memref.GetGlobalOp():
                     value = self.globals[op.name_.root_reference.data].initial_value
                     assert isinstance(value, DenseIntOrFPElementsAttr)
@@ -87,7 +92,8 @@ class _Reader:
                 case gpu.LaunchFuncOp():
                     x, y, z = (self.numbers[v] for v in (op.gridSizeX, op.gridSizeY, op.gridSizeZ))
                     buffers = tuple(self.buffers[v] for v in op.kernelOperands)
-                    self.launches.append(Launch(op.kernel.nested_references.data[-1].data, (x, y, z), buffers))
+                    launches = self.setup if LOAD_TIME in op.attributes else self.launches
+                    launches.append(Launch(op.kernel.nested_references.data[-1].data, (x, y, z), buffers))
                 case ReturnOp():
                     return op.operands
                 case _:
@@ -108,6 +114,7 @@ def launch_plan(module: ModuleOp) -> LaunchPlan:
         inputs=tuple(reader.buffers[a.value] for a in arguments(function) if a.kind == "input"),
         params=tuple(reader.buffers[a.value] for a in arguments(function) if a.kind == "param"),
         constants=reader.constants,
+        setup=tuple(reader.setup),
         launches=tuple(reader.launches),
         outputs=outputs,
     )
@@ -164,13 +171,18 @@ def _share_scratch(plan: LaunchPlan, scratch: set[int]) -> LaunchPlan:
         if buffer not in number:
             number[buffer] = len(sizes)
             sizes.append(plan.sizes[buffer])
+
+    def renumbered(launches: Sequence[Launch]) -> tuple[Launch, ...]:
+        return tuple(replace(launch, buffers=tuple(number[b] for b in launch.buffers)) for launch in launches)
+
     return replace(
         plan,
         sizes=tuple(sizes),
         inputs=tuple(number[b] for b in plan.inputs),
         params=tuple(number[b] for b in plan.params),
         constants={number[b]: value for b, value in plan.constants.items()},
-        launches=tuple(replace(launch, buffers=tuple(number[b] for b in launch.buffers)) for launch in plan.launches),
+        setup=renumbered(plan.setup),
+        launches=renumbered(plan.launches),
         outputs=tuple(number[b] for b in plan.outputs),
     )
 

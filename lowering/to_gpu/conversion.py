@@ -109,7 +109,7 @@ class _Graph:
 
     def lower(self, kernels: KernelModule) -> list[Operation]:
         """The host function and the constants it uses."""
-        host = Host(self.function, kernels)
+        host = kernels.host(self.function)
         for op in self.function.body.block.ops:
             if isinstance(op, ReturnOp):
                 if self.problems:
@@ -144,20 +144,25 @@ class LowerToGpu(ModulePass):
             raise ValueError(f"unknown target '{self.target}'; known targets: {', '.join(HARDWARE)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        graphs = [_Graph(f, HARDWARE[self.target]) for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]
-        kernels = KernelModule(HARDWARE[self.target])
-        for graph in graphs:
-            graph.prepare()
-        self._check(graphs)
-        lowered = [graph.lower(kernels) for graph in graphs]
-        self._check(graphs)
-        for graph, new in zip(graphs, lowered, strict=True):
-            Rewriter.replace_op(graph.function, new, [])
-        op.attributes["gpu.container_module"] = UnitAttr()
-        # An empty one prints as a region without a block, which cannot be read back.
-        if not kernels.op.body.block.is_empty:
-            op.body.block.add_op(kernels.op)
+        lower_graphs(op, KernelModule(HARDWARE[self.target]), f"not yet lowered to gpu for {self.target}")
 
-    def _check(self, graphs: Sequence[_Graph]) -> None:
-        if problems := [p for graph in graphs for p in graph.problems]:
-            raise LoweringError(f"not yet lowered to gpu for {self.target}", problems)
+
+def lower_graphs(module: ModuleOp, kernels: KernelModule, verdict: str) -> None:
+    """Replace every graph by its host function, and add ``kernels``; raises LoweringError that says ``verdict``."""
+    graphs = [_Graph(f, kernels.hardware) for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
+    for graph in graphs:
+        graph.prepare()
+    _check(graphs, verdict)
+    lowered = [graph.lower(kernels) for graph in graphs]
+    _check(graphs, verdict)
+    for graph, new in zip(graphs, lowered, strict=True):
+        Rewriter.replace_op(graph.function, new, [])
+    module.attributes["gpu.container_module"] = UnitAttr()
+    # An empty one prints as a region without a block, which cannot be read back.
+    if not kernels.op.body.block.is_empty:
+        module.body.block.add_op(kernels.op)
+
+
+def _check(graphs: Sequence[_Graph], verdict: str) -> None:
+    if problems := [p for graph in graphs for p in graph.problems]:
+        raise LoweringError(verdict, problems)

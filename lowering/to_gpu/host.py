@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    ModuleOp,
     StringAttr,
     SymbolRefAttr,
     TensorType,
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_float, storage_dtype, wide_element
@@ -40,6 +41,9 @@ from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 ELEMENT = "rlx.element"
 """Argument or result attribute: the element type of the value where its buffer holds another (i1 in i32)."""
+
+LOAD_TIME = "rlx.load_time"
+"""Unit attribute of a launch that depends on parameters only, and of the allocation that it fills."""
 
 KERNELS = "kernels"
 
@@ -78,7 +82,7 @@ class KernelModule:
         self.hardware = hardware
         self._symbols: dict[KernelSpec, SymbolRefAttr] = {}
         self._taken: dict[str, int] = {}
-        self.op = kernel_module(KERNELS)
+        self.op: gpu.ModuleOp | ModuleOp = kernel_module(KERNELS)
 
     def symbol(self, hint: str, spec: KernelSpec) -> SymbolRefAttr:
         """The kernel of ``spec``; written when it is new, and then named after ``hint``."""
@@ -88,12 +92,26 @@ class KernelModule:
             self._taken[hint] = count + 1
             name = f"{hint}_{count}" if count else hint
             symbol = self._symbols[spec] = SymbolRefAttr(KERNELS, [name])
-            kernel = Kernel(name, spec, self.hardware)
-            spec.emit(kernel)
-            for op in kernel.finish():
+            for op in self.write(name, spec):
                 expand(op, self.hardware.expand)
                 self.op.body.block.add_op(op)
         return symbol
+
+    # What another emitter of the same specs overrides.
+
+    def write(self, name: str, spec: KernelSpec) -> list[Operation]:
+        """The function of ``spec``, and the globals that it uses."""
+        kernel = Kernel(name, spec, self.hardware)
+        spec.emit(kernel)
+        return kernel.finish()
+
+    def extents(self, spec: KernelSpec) -> tuple[int, ...]:
+        """The grid and the block of a launch of ``spec``. Raises ValueError for what the hardware cannot."""
+        return (*launch_grid(spec, self.hardware.max_groups), *spec.block)
+
+    def host(self, function: FuncOp) -> Host:
+        """What writes the host function of a graph that launches these kernels."""
+        return Host(function, self)
 
 
 class Host:
@@ -200,10 +218,9 @@ class Host:
         count, most = len(operands.buffers), self.hardware.max_buffers
         if count > most:
             raise ValueError(f"a kernel takes {count} buffers, {self.hardware.name} at most {most}")
-        grid = [self._number(n) for n in launch_grid(spec, self.hardware.max_groups)]
-        block = [self._number(n) for n in spec.block]
+        extents = [self._number(n) for n in self.kernels.extents(spec)]
         symbol = self.kernels.symbol(hint, spec)
-        self._b.insert(_launch(symbol, (*grid, *block), [b.value for b in operands.buffers]))
+        self._b.insert(_launch(symbol, extents, [b.value for b in operands.buffers]))
 
     def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
         """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""
