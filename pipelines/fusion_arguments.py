@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from rlx_dialect.pipelines.expect import Expectation
     from rlx_dialect.pipelines.recorder import FusionRecorder
     from rlx_dialect.pipelines.targets import Target
+    from rlx_dialect.xdsl_compat import ModulePass
 
-REPORT = "--fusion-report"
-OF_TARGETS = ("claims", "numerics")
+REPORTS = ("--fusion-report", "--dispatch-report")
+OF_TARGETS = ("claims", "numerics", "kernel_dispatch", "force_native", "force_common")
 """Arguments that choose the passes, so that they mean nothing beside passes that are written out."""
 
 
@@ -39,7 +40,21 @@ def add_fusion_arguments(parser: argparse.ArgumentParser) -> None:
         "--numerics", choices=["strict", "default"], help="strict: fusions decline whatever may change a value"
     )
     group.add_argument(
-        REPORT, choices=["text", "json"], help="say on standard error what was fused, what not, and why (default: text)"
+        "--kernel-dispatch",
+        choices=["prefer-native", "force-common", "force-native"],
+        help="whether operations with a kernel and a form in common ones take the kernel (default: where there is one)",
+    )
+    for way, meaning in (("native", "as they are, or not at all"), ("common", "in simpler operations")):
+        group.add_argument(f"--force-{way}", metavar="LIST", help=f"lower these operations {meaning}: group_norm,rope")
+    group.add_argument(
+        REPORTS[1],
+        choices=["text", "json"],
+        help="say on standard error which operations are native, decomposed or unsupported (default: text)",
+    )
+    group.add_argument(
+        REPORTS[0],
+        choices=["text", "json"],
+        help="say on standard error what was fused, what not, and why (default: text)",
     )
     group.add_argument(
         "--expect",
@@ -66,7 +81,7 @@ def add_fusion_arguments(parser: argparse.ArgumentParser) -> None:
 
 def spelled_out(args: Sequence[str] | None) -> list[str]:
     """``--fusion-report`` alone means text: argparse would take the file after it for its value."""
-    return [f"{REPORT}=text" if arg == REPORT else arg for arg in (sys.argv[1:] if args is None else args)]
+    return [f"{arg}=text" if arg in REPORTS else arg for arg in (sys.argv[1:] if args is None else args)]
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,7 @@ class FusionRequest:
     """What it was selected by; None where it was written out."""
     report: str | None
     expectations: tuple[Expectation, ...]
+    dispatch_report: str | None = None
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> FusionRequest:
@@ -101,7 +117,7 @@ class FusionRequest:
             situation = situation_for(args, pipeline_target(args.pipeline))
             text = named_pipeline(args.pipeline, situation.options, claims=args.claims)
         elif alone := [name for name in OF_TARGETS if getattr(args, name) and not args.compare_targets]:
-            raise OptError(f"error: --{alone[0]} is about a target: give --pipeline too")
+            raise OptError(f"error: --{alone[0].replace('_', '-')} is about a target: give --pipeline too")
         elif args.print_options:
             raise OptError("error: --print-options is about a target: give --pipeline too")
         expectations: list[Expectation] = []
@@ -109,7 +125,13 @@ class FusionRequest:
             from rlx_dialect.pipelines.expect import Expectation
 
             expectations = [Expectation.parse(wanted) for wanted in args.expect]
-        return cls(text, situation, args.fusion_report or _report_by_variable(), tuple(expectations))
+        return cls(
+            text,
+            situation,
+            args.fusion_report or _report_by_variable("FUSION_REPORT"),
+            tuple(expectations),
+            args.dispatch_report or _report_by_variable("DISPATCH_REPORT", "VERBOSE"),
+        )
 
     def recorder(self, module: ModuleOp) -> FusionRecorder | None:
         """What the passes are to be run with; None where nobody asks what they do."""
@@ -130,21 +152,45 @@ class FusionRequest:
             if messages := unmet(self.expectations, recorder, self.situation):
                 raise OptError("\n".join(f"{file}: error: {text}" for text in messages))
 
+    def legalize(self, legalize: ModulePass, module: ModuleOp) -> None:
+        """Run the pass, and print the dispatch report where it is asked for, also where something is unsupported.
 
-def _report_by_variable() -> str | None:
-    """``RLX_FUSION_REPORT`` asks for the report as text."""
+        Raises LoweringError.
+        """
+        from rlx_dialect.lowering.legalize import Legalize, refuse_unsupported
+        from rlx_dialect.lowering.registry import lowerings_of
+        from rlx_dialect.pipelines.dispatch import KernelDispatchReport
+
+        assert isinstance(legalize, Legalize)
+        sites = legalize.dispatch(module)
+        if self.dispatch_report is not None:
+            supported = len(lowerings_of(legalize.backend).classes())
+            report = KernelDispatchReport.of(legalize.target, legalize.choice().policy, supported, sites)
+            print(report.to_json() if self.dispatch_report == "json" else report, file=sys.stderr)
+        refuse_unsupported(legalize.target, sites)
+
+
+def _report_by_variable(*keys: str) -> str | None:
+    """``RLX_FUSION_REPORT`` asks for that report as text, and so on."""
     from rlx_dialect.pipelines.environment import Environment
 
-    return "text" if Environment.current().flag("FUSION_REPORT") else None
+    environment = Environment.current()
+    return "text" if any(environment.flag(key) for key in keys) else None
 
 
 def situation_for(args: argparse.Namespace, target: Target) -> Situation:
     """A target under the process environment and the arguments; raises ValueError for wrong ones."""
+    from rlx_dialect.pipelines.claims import known_operation
     from rlx_dialect.pipelines.environment import Environment
     from rlx_dialect.pipelines.options import FusionOptions
     from rlx_dialect.pipelines.selection import situation_of
 
-    arguments = {"numerics": args.numerics} if args.numerics else {}
+    arguments: dict[str, str | tuple[str, ...]] = {
+        name: value for name in ("numerics", "kernel_dispatch") if (value := getattr(args, name))
+    }
+    for name in ("force_native", "force_common"):
+        if text := getattr(args, name):
+            arguments[name] = tuple(sorted(map(known_operation, text.split(","))))
     options = FusionOptions.resolve(target, Environment.current(), **arguments)
     return situation_of(target, options, args.claims)
 
@@ -169,6 +215,8 @@ def options_table(situation: Situation) -> str:
 
 
 def _value_text(value: object) -> str:
-    if value is None:
+    if value is None or value == ():
         return "–"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,7 @@
-"""Named pipelines: ``<target>-fuse`` stops after fusion, ``<target>`` lowers too. Each is a pass-pipeline string."""
+"""Named pipelines: ``<target>-fuse`` stops after fusion, ``<target>`` lowers too. Each is a pass-pipeline string.
+
+``<target>-<form>`` lowers to another form than the target's own (``tpu-linalg``), where it has others.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.lowering.legalize import Legalize, Policy
 from rlx_dialect.passes import load_pass, pass_modules
 from rlx_dialect.pipelines.claims import Claims
 from rlx_dialect.pipelines.collector import paused_collector
@@ -17,7 +21,18 @@ from rlx_dialect.pipelines.targets import TARGETS, Target
 from rlx_dialect.xdsl_compat import Context, PassPipeline, all_passes, rlx_context
 
 FUSE_SUFFIX = "-fuse"
-PIPELINE_NAMES: tuple[str, ...] = tuple(f"{name}{suffix}" for name in TARGETS for suffix in ("", FUSE_SUFFIX))
+LOWERING_PREFIX = "rlx-lower-to-"
+LOWERINGS: dict[str, str | None] = {
+    f"{target.name}{suffix}": lowering
+    for target in TARGETS.values()
+    for suffix, lowering in (
+        ("", target.lowering),
+        (FUSE_SUFFIX, None),
+        *((f"-{form}", lowering) for form, lowering in target.other_lowerings.items()),
+    )
+}
+"""The last pass of each named pipeline; None where it stops after fusion."""
+PIPELINE_NAMES: tuple[str, ...] = tuple(LOWERINGS)
 
 
 class UnknownPipeline(ValueError):
@@ -28,7 +43,7 @@ def pipeline_target(name: str) -> Target:
     """The target of a named pipeline; raises UnknownPipeline that lists the known names."""
     if name not in PIPELINE_NAMES:
         raise UnknownPipeline(f"unknown pipeline '{name}'; known pipelines: {', '.join(PIPELINE_NAMES)}")
-    return TARGETS[name.removesuffix(FUSE_SUFFIX)]
+    return TARGETS[name.partition("-")[0]]
 
 
 @cache
@@ -55,7 +70,24 @@ def named_pipeline(name: str, options: FusionOptions | None = None, *, claims: C
     """The string that ``--pipeline=name`` stands for; raises UnknownPipeline, or ValueError for wrong claims."""
     target = pipeline_target(name)
     fusion = fusion_pipeline(target, options, claims=claims)
-    return fusion if name.endswith(FUSE_SUFFIX) else f"{fusion},{target.lowering}"
+    lowering = LOWERINGS[name]
+    return fusion if lowering is None else f"{fusion},{lowering_pipeline(target, lowering, options)}"
+
+
+def lowering_pipeline(target: Target, lowering: str | None = None, options: FusionOptions | None = None) -> str:
+    """What follows fusion: legalisation for what ``lowering``, the target's own by default, has forms for, and it."""
+    lowering = lowering or target.lowering
+    options = options or FusionOptions.for_target(target)
+    backend = lowering.partition("{")[0].removeprefix(LOWERING_PREFIX)
+    chosen: list[tuple[str, str]] = [("backend", backend), ("target", target.name)]
+    if options.kernel_dispatch is not Policy.PREFER_NATIVE:
+        chosen.append(("policy", options.kernel_dispatch.value))
+    chosen += [
+        (name, ",".join(kinds))
+        for name, kinds in (("force-native", options.force_native), ("force-common", options.force_common))
+        if kinds
+    ]
+    return pipeline_text([PassSpec(Legalize.name, tuple(chosen)), lowering])
 
 
 def run_pipeline(module: ModuleOp, text: str, ctx: Context | None = None) -> None:

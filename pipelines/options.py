@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from rlx_dialect.lowering.legalize import Policy
 from rlx_dialect.pipelines.environment import NOTHING_SET, Environment
 from rlx_dialect.pipelines.limits import FusionLimits
 
 if TYPE_CHECKING:
     from rlx_dialect.pipelines.targets import Target
 
-OptionValue = bool | int | str | FusionLimits | None
+OptionValue = bool | int | str | tuple[str, ...] | FusionLimits | None
 
 DEFAULT = "default"
 ARGUMENT = "argument"
@@ -42,6 +43,18 @@ class Effect(Enum):
     SETS = "its truth value when set"
     IS_ONE = "true when exactly 1"
     INTEGER = "its integer when set"
+    POLICY = "the policy that it names"
+
+
+POLICY_WORDS: Mapping[str, Policy] = {
+    word: policy
+    for policy, words in {
+        Policy.FORCE_COMMON: ("common", "force_common", "ForceCommon"),
+        Policy.FORCE_NATIVE: ("native", "force_native", "ForceNative"),
+    }.items()
+    for word in words
+}
+"""The words of RLX_KERNEL_DISPATCH; any other leaves the policy as it is."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,8 @@ class Variable:
                 return True if environment.is_one(self.key) else None
             case Effect.INTEGER:
                 return environment.integer(self.key)
+            case Effect.POLICY:
+                return POLICY_WORDS.get(environment.get(self.key) or "")
 
 
 METAL_VARIABLES = (
@@ -94,6 +109,7 @@ SWITCH_VARIABLES = (
     Variable("NO_WEIGHT_CONCAT_FUSION", "no_weight_concat_fusion", Effect.TURNS_ON),
     Variable("NO_SHARED_INPUT_MATMUL", "no_shared_input_matmul", Effect.TURNS_ON),
     Variable("FUSE_ATTN_THRESHOLD", "fuse_attn_threshold", Effect.INTEGER),
+    Variable("KERNEL_DISPATCH", "kernel_dispatch", Effect.POLICY),
 )
 """Read for every target, whichever way its options were made."""
 
@@ -108,7 +124,7 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class FusionOptions:
-    """What to fuse, and what to do with the regions that fusion makes."""
+    """What to fuse, what to do with the regions that fusion makes, and which way to lower what has two."""
 
     skip_fusion: bool = False
     """Only lower control flow and dot_general; nothing else runs, not even dead-code elimination."""
@@ -145,11 +161,20 @@ class FusionOptions:
     fuse_attn_threshold: int = 64
     """Largest batch times sequence for which whole attention blocks and layers are fused."""
 
+    # Lowering: see :mod:`rlx_dialect.lowering.legalize`.
+    kernel_dispatch: Policy = Policy.PREFER_NATIVE
+    """No argument but a :class:`Policy` or its text."""
+    force_native: tuple[str, ...] = ()
+    """Names of operations that must be lowered as they are; before ``force_common`` and the policy."""
+    force_common: tuple[str, ...] = ()
+    """Names of operations that are written in simpler ones before they are lowered."""
+
     origins: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
     """Where values came from that were not simply passed to the constructor."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numerics", NumericsPolicy(self.numerics))
+        object.__setattr__(self, "kernel_dispatch", Policy(self.kernel_dispatch))
 
     # Making one.
 

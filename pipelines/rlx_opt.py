@@ -42,7 +42,8 @@ from rlx_dialect.xdsl_compat import (
 )
 
 STDIN = "stdin"
-LOWERINGS = "rlx-lower-to-"
+LEGALIZE = "rlx-legalize"
+LOWERINGS = (LEGALIZE, "rlx-lower-to-")
 """Fusion is over before the first pass whose name begins so."""
 
 EXPECTED = (DiagnosticException, ParseError, ValueError, OSError)
@@ -111,7 +112,9 @@ class RlxOpt(xDSLOptMain):
                 self._fold_weights(prog)
                 to_fold = False
             try:
-                if recorder is None:
+                if current.name == LEGALIZE:
+                    self.request.legalize(current, prog)
+                elif recorder is None:
                     current.apply(self.ctx, prog)
                 else:
                     recorder.run(current, self.ctx)

@@ -59,7 +59,7 @@ class Target:
     limits: FusionLimits
     gate: GateConstants
     lowering: str
-    """The pass, with its options, that follows fusion."""
+    """The pass, with its options, that follows fusion and legalisation."""
     epilogues: Epilogues = field(default_factory=lambda: EPILOGUES, hash=False)
     """Which kinds of activation its kernels of fused operations take in: part of what it claims."""
     unfuses_regions: bool = False
@@ -70,6 +70,8 @@ class Target:
     """It has kernels for transform and batch regions."""
     variables: tuple[Variable, ...] = ()
     """The variables that its canonical options read, besides those that all targets do."""
+    other_lowerings: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    """Other forms that the fused graph can be lowered to, by the suffix of their named pipelines."""
 
 
 _EVERYWHERE: Claims = frozenset(
@@ -111,6 +113,7 @@ MLX = Target(
     GPU_EPILOGUES,
     unfuses_regions=True,
     variables=METAL_VARIABLES,
+    other_lowerings={"linalg": "rlx-lower-to-linalg"},
 )
 WGPU = Target(
     "wgpu",
@@ -140,7 +143,14 @@ ROCM = Target(
     "rlx-lower-to-gpu{target=rocm}",
     GPU_EPILOGUES,
 )
-TPU = Target("tpu", _EVERYWHERE | _KERNEL_REGIONS, FusionLimits(32, 16), _REMOTE, "rlx-lower-to-linalg")
+TPU = Target(
+    "tpu",
+    _EVERYWHERE | _KERNEL_REGIONS,
+    FusionLimits(32, 16),
+    _REMOTE,
+    "rlx-lower-to-linalg",
+    other_lowerings={"linalg": "rlx-lower-to-linalg"},
+)
 
 TARGETS: dict[str, Target] = {t.name: t for t in (CPU, METAL, MLX, WGPU, CUDA, ROCM, TPU)}
 

@@ -22,7 +22,7 @@ from rlx_dialect.graph import GraphError, arguments, main_function, output_names
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.pipelines.diagnostics import OptError
-from rlx_dialect.pipelines.named import FUSE_SUFFIX, run_named, run_pipeline
+from rlx_dialect.pipelines.named import FUSE_SUFFIX, lowering_pipeline, run_named, run_pipeline
 from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
 from rlx_dialect.progress import step
@@ -75,7 +75,7 @@ def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str
     if engine == REFERENCE:
         return Reference(clone, weights)
     with step(f"lower for {target}"):
-        run_pipeline(clone, TARGETS[target].lowering)
+        run_pipeline(clone, lowering_pipeline(TARGETS[target]))
         verify_module(clone, f"after {target}")
     module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))

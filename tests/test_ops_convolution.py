@@ -179,6 +179,13 @@ def test_resize_nearest_2x():
     assert_close(run_op(lambda x: ResizeNearest2xOp(x), x), [expected])
     flags = x > 0
     assert_close(run_op(lambda x: ResizeNearest2xOp(x), flags), [expected > 0])
+    for type in (
+        TensorType(f32, (2, 3, 4, 5)),
+        TensorType(f32, (DYNAMIC, 3, 4, 5)),
+        TensorType(f32, (2, 3, 4, DYNAMIC)),
+    ):
+        module = op_module(lambda x: ResizeNearest2xOp(x), type)
+        assert_close(run_reference(decomposed(module, "rlx.resize_nearest_2x"), {"arg0": x}), [expected])
 
 
 @pytest.mark.parametrize("activation", [None, "relu", "gelu"])

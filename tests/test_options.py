@@ -120,11 +120,13 @@ EFFECTS = [
     ("RLX_NO_WEIGHT_CONCAT_FUSION", "no_weight_concat_fusion", "yes", True),
     ("RLX_NO_SHARED_INPUT_MATMUL", "no_shared_input_matmul", "yes", True),
     ("RLX_FUSE_ATTN_THRESHOLD", "fuse_attn_threshold", "128", 128),
+    ("RLX_KERNEL_DISPATCH", "kernel_dispatch", "force_common", "force-common"),
+    ("RLX_KERNEL_DISPATCH", "kernel_dispatch", "native", "force-native"),
 ]
 
 
 @pytest.mark.parametrize(("variable", "option", "value", "expected"), EFFECTS)
-def test_what_a_variable_does(variable: str, option: str, value: str, expected: bool | int):
+def test_what_a_variable_does(variable: str, option: str, value: str, expected: bool | int | str):
     options = FusionOptions().merge_env(env(**{variable: value}))
     assert options == FusionOptions(**{option: expected})  # pyright: ignore[reportArgumentType]
     assert options.origin(option) == f"environment {variable}={value}"

@@ -19,6 +19,7 @@ from rlx_dialect.pipelines.named import (
     fusion_pipeline,
     named_pipeline,
     newcomers,
+    pipeline_target,
     pipeline_text,
 )
 from rlx_dialect.pipelines.options import FusionOptions, NumericsPolicy
@@ -230,7 +231,9 @@ def test_an_unknown_target_lists_the_known_ones():
 
 
 def test_names():
-    assert list(PIPELINE_NAMES) == [name for t in TARGETS for name in (t, f"{t}-fuse")]
+    forms = {t.name: ["", "-fuse", *(f"-{form}" for form in t.other_lowerings)] for t in TARGETS.values()}
+    assert list(PIPELINE_NAMES) == [name + form for name, all_forms in forms.items() for form in all_forms]
+    assert {"mlx-linalg", "tpu-linalg"} <= set(PIPELINE_NAMES)
     assert list(TARGETS) == ["cpu", "metal", "mlx", "wgpu", "cuda", "rocm", "tpu"]
     with pytest.raises(UnknownPipeline, match="unknown pipeline 'metl'; known pipelines: cpu, cpu-fuse, metal"):
         named_pipeline("metl")
@@ -239,11 +242,12 @@ def test_names():
 @pytest.mark.parametrize("name", PIPELINE_NAMES)
 def test_a_named_pipeline_is_a_valid_string(name: str):
     specs = list(parse_pipeline(named_pipeline(name)))
-    target = TARGETS[name.removesuffix("-fuse")]
+    target = pipeline_target(name)
     names = [s.name for s in specs]
     fusions = [s.name for s in fusion_passes(target) if s.name in pass_modules()]
-    lowering = [] if name.endswith("-fuse") else [target.lowering.partition("{")[0]]
-    assert names == fusions + lowering
+    assert names[: len(fusions)] == fusions
+    rest = names[len(fusions) :]
+    assert rest == [] if name.endswith("-fuse") else rest[0] == "rlx-legalize" and rest[1].startswith("rlx-lower-to-")
     known = all_passes()
     for spec in specs:
         known[spec.name]().from_pass_spec(spec)
