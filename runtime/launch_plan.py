@@ -32,6 +32,7 @@ class Launch:
 
     kernel: str
     groups: tuple[int, int, int]
+    block: tuple[int, int, int]
     buffers: tuple[int, ...]
 
 
@@ -71,6 +72,9 @@ class _Reader:
         self.sizes.append(_bytes(value.type))
         return self.buffers[value]
 
+    def _three(self, x: SSAValue, y: SSAValue, z: SSAValue) -> tuple[int, int, int]:
+        return self.numbers[x], self.numbers[y], self.numbers[z]
+
     def read(self, function: FuncOp) -> Sequence[SSAValue]:
         """Everything but the results, which are returned."""
         for argument in function.body.block.args:
@@ -90,10 +94,12 @@ class _Reader:
                 case memref.ReinterpretCastOp():
                     self.buffers[op.result] = self.buffers[op.source]
                 case gpu.LaunchFuncOp():
-                    x, y, z = (self.numbers[v] for v in (op.gridSizeX, op.gridSizeY, op.gridSizeZ))
+                    grid = self._three(op.gridSizeX, op.gridSizeY, op.gridSizeZ)
+                    block = self._three(op.blockSizeX, op.blockSizeY, op.blockSizeZ)
                     buffers = tuple(self.buffers[v] for v in op.kernelOperands)
                     launches = self.setup if LOAD_TIME in op.attributes else self.launches
-                    launches.append(Launch(op.kernel.nested_references.data[-1].data, (x, y, z), buffers))
+                    name = op.kernel.nested_references.data[-1].data
+                    launches.append(Launch(name, grid, block, buffers))
                 case ReturnOp():
                     return op.operands
                 case _:

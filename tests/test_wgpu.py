@@ -71,7 +71,7 @@ def test_a_plan_shares_scratch_but_not_results():
     plan = launch_plan(chain())
     x, d, b = plan.inputs[0], *plan.outputs
     (first, second, third, fourth) = plan.launches
-    assert first == Launch("square", (1, 1, 1), (x, first.buffers[1]))
+    assert first == Launch("square", (1, 1, 1), (8, 1, 1), (x, first.buffers[1]))
     assert second.buffers == (first.buffers[1], b)
     # %a is free again, and %c may lie there; what is returned keeps its place.
     assert third.buffers == (b, first.buffers[1])
