@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Generic, TypeVar
 
@@ -62,7 +62,10 @@ class Lowerings(Generic[L]):
 
 def lowerings_of(backend: str) -> Lowerings[Callable[..., object]]:
     """The registry of ``lowering/to_<backend>``; raises ValueError for an unknown one."""
-    try:
-        return import_module(f"{__package__}.to_{backend}.conversion").LOWERINGS
-    except ModuleNotFoundError as error:
-        raise ValueError(f"unknown backend '{backend}': there is no lowering/to_{backend}") from error
+    if (package := f"{__package__}.to_{backend}") not in {i.name for i in _packages()}:
+        raise ValueError(f"unknown backend '{backend}': there is no lowering/to_{backend}")
+    return import_module(f"{package}.conversion").LOWERINGS
+
+
+def _packages() -> Iterator[pkgutil.ModuleInfo]:
+    return pkgutil.iter_modules(import_module(__package__ or "").__path__, f"{__package__}.")
