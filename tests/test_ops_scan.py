@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from gradients import check_decomposition, check_gradient, reals
 from helpers import assert_close, run_op
 from onnx_oracle import onnx_run
-from xdsl.dialects.builtin import bf16
+from xdsl.dialects.builtin import bf16, f32
 
 from rlx_dialect.dtypes import Array, round_to
 from rlx_dialect.ops.scan import CumsumBackwardOp, CumulativeOp
@@ -78,3 +80,22 @@ def test_cumsum_backward(axis: int, exclusive: bool):
         lambda x, dy: (dy,),
     )
     check_decomposition(lambda v: CumsumBackwardOp(v, axis, exclusive=exclusive), reals(3, 4), dynamic=[[0, 1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_cumulative_means_its_decomposition(kind: str, exclusive: bool):
+    """In rounds where the extent is known, by prefixes where it is not."""
+    odd = np.array([[1, math.nan, 2, -math.inf, 0], [-0.0, math.inf, 3, -1, 1]])
+    integers = np.array([[100, 100, -3]], np.int8)
+    for x in (reals(3, 5, 4), odd, integers, np.zeros((2, 0)), np.ones((1, 1))):
+        elements = [f32, bf16] if x.dtype.kind == "f" else [f32]
+        for axis, dynamic in itertools.product((0, 1), ([[0]], [[1]], [list(range(x.ndim))])):
+            build = partial(CumulativeOp, kind, axis=axis, exclusive=exclusive)
+            check_decomposition(build, x, dynamic=dynamic, elements=elements)
+
+
+def test_cumulative_of_truth_values_means_its_decomposition():
+    flags = np.array([[False, True, False], [True, False, True]])
+    for kind in ("max", "min"):
+        check_decomposition(lambda v, k=kind: CumulativeOp(k, v, 1, exclusive=True), flags, dynamic=[[1]])

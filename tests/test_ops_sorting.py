@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i32
 from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, round_to
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.ops import ordering
 from rlx_dialect.ops.sorting import ArgReduceOp, ArgSortOp, HistogramOp, SortOp, TopKOp
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import InterpretationError, VerifyException
@@ -135,10 +138,38 @@ def test_the_first_nan_is_the_result_of_arg_reduce():
         np.testing.assert_array_equal(found, [1, 3, 0])
 
 
-def test_a_dynamic_axis_of_arg_reduce_cannot_be_decomposed():
-    module = op_module(lambda v: ArgReduceOp("max", v, 0), TensorType(f32, [DYNAMIC]))
-    with pytest.raises(VerifyException, match="cannot be decomposed along a dynamic axis"):
-        decomposed(module, "rlx.arg_reduce")
+EMPTY, ONE = np.zeros((3, 0), np.float32), np.ones((2, 1, 3), np.float32)
+
+
+def unknown(x: Array) -> list[list[list[int]]]:
+    """Which axes of ``x`` are dynamic: one, another, all."""
+    return [[[0]], [[1]], [list(range(x.ndim))]]
+
+
+@pytest.mark.parametrize("most_pairs", [ordering.MOST_PAIRS, 0])
+@pytest.mark.parametrize("x", [TIES, INTEGERS, BOOLS, EMPTY, ONE, reals(3, 33)], ids=str)
+def test_argsort_means_its_decomposition(most_pairs: int, x: Array, monkeypatch: pytest.MonkeyPatch):
+    """By counting, and by a network as for what has too many pairs."""
+    monkeypatch.setattr(ordering, "MOST_PAIRS", most_pairs)
+    for descending, axis in itertools.product((False, True), (0, 1)):
+        for dynamic in unknown(x):
+            build = partial(ArgSortOp, axis=axis, descending=descending)
+            check_decomposition(build, x, dynamic=dynamic, elements=[f32])
+
+
+def test_many_elements_are_sorted_by_a_network():
+    module = op_module(lambda v: ArgSortOp(v), TensorType(f32, [2, 5000]))
+    parts = decomposed(module, "rlx.argsort")
+    x = np.round(reals(2, 5000) * 100).astype(np.float32)
+    np.testing.assert_array_equal(run_reference(parts, {"arg0": x})[0], np.argsort(x, kind="stable"))
+    assert all(math.prod(r.type.get_shape()) <= 2 * 8192 for op in parts.walk() for r in op.results)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("x", [TIES, INTEGERS, BOOLS, ONE], ids=str)
+def test_arg_reduce_along_an_unknown_axis(kind: str, x: Array):
+    for axis, dynamic in itertools.product((0, 1), unknown(x)):
+        check_decomposition(lambda v, a=axis: ArgReduceOp(kind, v, a), x, dynamic=dynamic, elements=[f32])
 
 
 def test_histogram():

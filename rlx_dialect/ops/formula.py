@@ -13,7 +13,7 @@ from rlx_dialect.dtypes import wide_element
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CompareOp, WhereOp
 from rlx_dialect.ops.reduction import ReduceOp, converted
-from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
+from rlx_dialect.ops.shape import ConcatOp, NarrowOp, ReshapeOp, TransposeOp
 from rlx_dialect.shapes import Shape
 from rlx_dialect.xdsl_compat import Builder
 
@@ -90,6 +90,16 @@ class Term:
     def compare(self, kind: CompareKind | str, other: Term | float) -> Term:
         return self.insert(CompareOp(kind, self.value, self.like(other).value))
 
+    def __and__(self, other: Term) -> Term:
+        return self.binary("bit_and", other)
+
+    def __or__(self, other: Term) -> Term:
+        return self.binary("bit_or", other)
+
+    def is_nan(self) -> Term:
+        """Where a float is not a number."""
+        return self.compare("ne", self)
+
     def where(self, on_true: Term, on_false: Term | float) -> Term:
         """This condition's choice."""
         return self.insert(WhereOp(self.value, on_true.value, on_true.like(on_false).value))
@@ -107,6 +117,13 @@ class Term:
     def reshape(self, shape: Sequence[int]) -> Term:
         """One extent of ``shape`` may be -1 or DYNAMIC. This term where nothing changes."""
         return self if tuple(shape) == self.shape else self.insert(ReshapeOp(self.value, shape))
+
+    def narrow(self, axis: int, start: int, length: int) -> Term:
+        return self.insert(NarrowOp(self.value, axis, start, length))
+
+    def concat(self, axis: int, *others: Term) -> Term:
+        """This term and ``others`` behind it, along ``axis``."""
+        return self.insert(ConcatOp([self.value, *(o.value for o in others)], axis))
 
     def transpose(self, perm: Sequence[int]) -> Term:
         return self if list(perm) == list(range(self.rank)) else self.insert(TransposeOp(self.value, perm))

@@ -12,9 +12,12 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 
 from rlx_dialect.attributes import ReduceKind, ReduceKindAttr
 from rlx_dialect.base import Value
-from rlx_dialect.dtypes import Array, is_float
-from rlx_dialect.ops.reduction import check_reducible, highest, lowest
+from rlx_dialect.dtypes import Array, is_float, storage_dtype
+from rlx_dialect.ops.extents import filled, positions, unit_axis
+from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.reduction import COMBINES, check_reducible, highest, lowest
 from rlx_dialect.ops.shape import AxisOp, ReverseOp, front_axis
+from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder
 
 _RUNNING: Mapping[ReduceKind, tuple[Any, Callable[[np.dtype[Any]], Any]]] = {
@@ -68,6 +71,35 @@ class CumulativeOp(ScanOp):
             first = np.full_like(np.take(x, [0], axis), start(x.dtype))
             total = np.concatenate([first, np.take(total, range(x.shape[axis] - 1), axis)], axis)
         return (total,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Each round joins elements twice as far apart, n·log n in all; for an unknown extent each prefix, n·n."""
+        (x,), axis, kind = Term.widened(b, self.input), self.axis_index, self.kind.data
+        start = _RUNNING[kind][1](storage_dtype(x.element))
+        total = self._rounds(x, axis, start) if x.shape[axis] != DYNAMIC else self._prefixes(x, axis, start)
+        return self.as_results(total.cast(self.element(0)).value)
+
+    def _rounds(self, x: Term, axis: int, start: Any) -> Term:
+        extent, total, distance = x.shape[axis], x, 1
+        while distance < extent:
+            rest = extent - distance
+            later = total.narrow(axis, distance, rest).binary(COMBINES[self.kind.data], total.narrow(axis, 0, rest))
+            total = total.narrow(axis, 0, distance).concat(axis, later)
+            distance *= 2
+        if self.exclusive is None or not extent:
+            return total
+        first = filled(x.narrow(axis, 0, 1), start)
+        return first.concat(axis, total.narrow(axis, 0, extent - 1)) if extent > 1 else first
+
+    def _prefixes(self, x: Term, axis: int, start: Any) -> Term:
+        """[..., n, n] with what comes later replaced by ``start``, reduced along the last axis."""
+        to_end = [*(a for a in range(x.rank) if a != axis), axis]
+        rows = x.transpose(to_end)
+        place = positions(x, axis)
+        before = place.reshape([1, -1]).compare("le" if self.exclusive is None else "lt", place.reshape([-1, 1]))
+        kept = before.where(unit_axis(rows, x.rank - 1), start)
+        total = kept.reduce(self.kind.data, [x.rank], keep_dim=False)
+        return total.transpose([to_end.index(a) for a in range(x.rank)])
 
 
 @irdl_op_definition

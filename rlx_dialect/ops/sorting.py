@@ -17,11 +17,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ReduceKind, ReduceKindAttr
 from rlx_dialect.base import RlxOp, Value, element_of, rank_of
-from rlx_dialect.dtypes import Array, is_bool, is_complex, is_float, is_integer
+from rlx_dialect.dtypes import Array, integer_limits, is_bool, is_complex, is_float, is_integer
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.extents import along, positions
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherElementsOp
+from rlx_dialect.ops.ordering import argsorted
 from rlx_dialect.ops.shape import AxisOp, NarrowOp, front_axis
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
@@ -106,6 +108,11 @@ class ArgSortOp(SortingOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (self.order(args[0]),)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """All pairs are compared or, where they are too many, a network of n·log²n comparisons sorts."""
+        x, descending = Term(b, self.input), self.descending is not None
+        return self.as_results(argsorted(x, self.axis_index, element_of(self.result), descending=descending).value)
+
 
 @irdl_op_definition
 class TopKOp(OrderOp):
@@ -185,19 +192,15 @@ class ArgReduceOp(OrderOp, AxisOp):
         return (find(args[0], self.axis_index, keepdims=self.keep_dim is not None),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """The least index whose element equals the extreme one; the axis must be static."""
+        """The least index whose element equals the extreme one."""
         x, axis = Term(b, self.input), self.axis_index
-        extent = x.shape[axis]
-        if extent == DYNAMIC:
-            self.fail("cannot be decomposed along a dynamic axis: there is no constant of its indices")
-        indices = element_of(self.result)
-        positions = np.arange(extent).reshape([extent if a == axis else 1 for a in range(x.rank)])
-        index = Term(b, b.insert(ConstantOp.of(positions, TensorType(indices, positions.shape))).result)
+        element = element_of(self.result)
+        index = along(positions(x, axis, element), axis, x.rank)
         hit = x.compare("eq", x.reduce(self.kind.data, [axis]))
         if is_float(x.element):  # A NaN makes the extreme NaN, which equals nothing.
-            nan = x.compare("ne", x)
-            hit = hit.insert(BinaryOp("bit_or", hit.value, nan.value))
-        found = hit.where(index, extent - 1).reduce("min", [axis], keep_dim=self.keep_dim is not None)
+            hit = hit | x.is_nan()
+        greatest = integer_limits(element)[1]
+        found = hit.where(index, greatest).reduce("min", [axis], keep_dim=self.keep_dim is not None)
         return self.as_results(found.value)
 
 
