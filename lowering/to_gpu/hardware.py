@@ -29,6 +29,29 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class AttentionTile:
+    """How a workgroup of the attention schedule covers queries and keys.
+
+    It makes ``rows`` rows of the result from slices of ``keys`` keys and values; ``lanes`` invocations share a row,
+    and each has ``per_row`` rows. ``lanes`` divides ``keys``, and ``per_row`` divides ``rows``.
+    """
+
+    rows: int
+    keys: int
+    lanes: int
+    per_row: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.per_row * self.lanes
+
+    def shared(self, dim: int, value_dim: int) -> int:
+        """Elements in shared memory for heads of ``dim`` in Q and K and ``value_dim`` in V: rows of odd pitch."""
+        queries, slices = self.rows * (dim | 1), self.keys * (max(dim, value_dim) | 1)
+        return queries + slices + 2 * self.rows * (self.keys | 1)
+
+
+@dataclass(frozen=True)
 class Hardware:
     """A GPU as the schedules see it."""
 
@@ -53,6 +76,8 @@ class Hardware:
     """arith and math operations that :mod:`.expand` writes in simpler ones: the compiler has none, or a wrong one."""
     tiles: tuple[Tile, ...]
     """Contraction tiles, the largest first."""
+    attention: tuple[AttentionTile, ...]
+    """Attention tiles, those of more rows first; of those with equally many the larger first."""
 
     def storage(self, element: Attribute) -> Attribute | None:
         """The type that holds ``element`` in a buffer; None where this hardware has none."""
@@ -64,6 +89,23 @@ class Hardware:
 
 
 _TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
+
+_ATTENTION = (
+    AttentionTile(64, 32, 16, 4),
+    AttentionTile(32, 32, 16, 2),
+    AttentionTile(32, 16, 16, 2),
+    AttentionTile(16, 32, 16, 1),
+    AttentionTile(16, 16, 16, 1),
+    AttentionTile(8, 32, 32, 1),
+    AttentionTile(8, 16, 16, 1),
+    AttentionTile(4, 32, 32, 1),
+    AttentionTile(4, 8, 8, 1),
+    AttentionTile(1, 128, 128, 1),
+    AttentionTile(1, 64, 64, 1),
+    AttentionTile(1, 32, 32, 1),
+    AttentionTile(1, 8, 8, 1),
+    AttentionTile(1, 2, 2, 1),
+)
 
 # SPIR-V integers reach wgpu's translator (naga, in wgpu 0.32) without a sign: it takes signed division, conversion,
 # extension, shifts, minimum and maximum for unsigned ones. It takes comparisons that are true with NaN for ordered
@@ -113,6 +155,7 @@ HARDWARE: dict[str, Hardware] = {
             shared_global=False,
             expand=_SPIRV_EXPAND,
             tiles=_TILES,
+            attention=_ATTENTION,
         ),
         Hardware(
             name="wgpu",
@@ -126,6 +169,7 @@ HARDWARE: dict[str, Hardware] = {
             shared_global=False,
             expand=_SPIRV_EXPAND,
             tiles=_TILES,
+            attention=_ATTENTION,
         ),
         Hardware(
             name="cuda",
@@ -139,6 +183,7 @@ HARDWARE: dict[str, Hardware] = {
             shared_global=True,
             expand=frozenset(),
             tiles=_TILES,
+            attention=_ATTENTION,
         ),
         Hardware(
             name="rocm",
@@ -152,6 +197,7 @@ HARDWARE: dict[str, Hardware] = {
             shared_global=True,
             expand=_ROCM_EXPAND,
             tiles=_TILES,
+            attention=_ATTENTION,
         ),
     )
 }
