@@ -99,15 +99,16 @@ class _NamedParameter(ParametrizedAttribute):
         printer.print_attribute(self.type)
 
 
-def hand_off(module: ModuleOp) -> ModuleOp:
+def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
     """A copy of a linalg module in the form that IREE compiles best: parameters as globals, barriers in place.
 
-    Its main function takes the inputs only, in their order.
+    Its main function takes the inputs only, in their order. ``params`` are the values of the parameters, in theirs:
+    a global has no dynamic extents.
     """
     module = module.clone()
     function = main_function(module)
     _insert_barriers(function)
-    _parameters_to_globals(module, function)
+    _parameters_to_globals(module, function, params)
     return module
 
 
@@ -146,7 +147,8 @@ def _barrier(value: SSAValue, b: Builder) -> SSAValue:
     return b.insert(_TIE_SHAPE.create(operands=[behind, *extents], result_types=[type])).results[0]
 
 
-def _parameters_to_globals(module: ModuleOp, function: FuncOp) -> None:
+def _parameters_to_globals(module: ModuleOp, function: FuncOp, params: Sequence[Array]) -> None:
+    values = iter(params)
     block = function.body.block
     start = Builder(InsertPoint.at_start(block))
     inputs: list[TensorType] = []
@@ -156,7 +158,8 @@ def _parameters_to_globals(module: ModuleOp, function: FuncOp) -> None:
         if argument.kind == "input":
             inputs.append(type)
             continue
-        symbol = f"param_{index}"
+        symbol, expected = f"param_{index}", type
+        type = TensorType(type.element_type, next(values).shape)
         value = _NamedParameter(StringAttr(_SCOPE), StringAttr(argument.name), type)
         declaration = _GLOBAL.create(
             properties={
@@ -168,7 +171,10 @@ def _parameters_to_globals(module: ModuleOp, function: FuncOp) -> None:
         )
         Rewriter.insert_op(declaration, InsertPoint.before(function))
         load = _LOAD.create(properties={"global": SymbolRefAttr(symbol)}, result_types=[type])
-        argument.value.replace_all_uses_with(start.insert(load).results[0])
+        loaded = start.insert(load).results[0]
+        if type != expected:
+            loaded = start.insert(tensor.CastOp(loaded, expected)).dest
+        argument.value.replace_all_uses_with(loaded)
     for argument in arguments(function):
         if argument.kind == "param":
             block.erase_arg(argument.value)
@@ -267,7 +273,7 @@ class IreeEngine:
         function = main_function(module)
         signature = Signature.of(function)
         params = bind("parameter", signature.params, weights)
-        text = portable_text(hand_off(module))
+        text = portable_text(hand_off(module, params))
         # With 16-bit floats about, the micro-kernels that unpack tiles do not compile in some modules (IREE 3.13).
         microkernels = _MICROKERNELS + ("mmt4d" if "f16" in text else "all")
         code = toolchain.run("iree-compile", ["-", microkernels, _linker(), *self.flags], text, seconds=self.seconds)

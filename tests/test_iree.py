@@ -151,7 +151,7 @@ func.func @main(%x: tensor<{n}x3xf32> {{rlx.input = "x"}}) -> (tensor<{n}x3xf32>
 @pytest.mark.parametrize("rows", ["4", "?"])
 def test_barrier_before_a_norm(rows: str):
     module = parse(NORM.format(n=rows))
-    lines = [line.strip() for line in portable_text(hand_off(module)).splitlines()]
+    lines = [line.strip() for line in portable_text(hand_off(module, ())).splitlines()]
     (barrier,) = [line for line in lines if "util.optimization_barrier" in line]
     assert '"util.optimization_barrier"(%a)' in barrier
     # Above the barrier the value itself is used, below it what the barrier gives (with its extents tied to it).
@@ -168,6 +168,20 @@ def test_barrier_before_a_norm(rows: str):
     b, a = executable.run({"x": x})
     np.testing.assert_array_equal(b, 4 * x * x)
     np.testing.assert_array_equal(a, 2 * x)
+
+
+def test_a_parameter_of_unknown_extent_is_as_large_as_its_value():
+    module = parse("""
+func.func @main(%x: tensor<1xf32> {rlx.input = "x"}, %w: tensor<?x1xf32> {rlx.param = "w"}) -> tensor<1xf32> {
+  %s = rlx.reduce sum %w {axes = [0]} : tensor<?x1xf32> -> tensor<1xf32>
+  %y = rlx.binary add %x, %s : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  func.return %y : tensor<1xf32>
+}
+""")
+    run_pipeline(module, "rlx-lower-to-linalg")
+    weights = {"w": np.ones((5, 1), np.float32)}
+    (found,) = ENGINE.compile(module, weights).run({"x": np.zeros(1, np.float32)})
+    np.testing.assert_array_equal(found, [5.0])
 
 
 def test_compile_errors_are_shown():
