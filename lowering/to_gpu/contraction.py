@@ -15,14 +15,14 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.dtypes import is_unsigned, wide_element
+from rlx_dialect.lowering.arithmetic import signless
+from rlx_dialect.lowering.scalar import activation, binary
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.hardware import Tile
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, KernelSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import Literal, View, coalesce
-from rlx_dialect.lowering.to_linalg.arithmetic import signless
-from rlx_dialect.lowering.to_linalg.scalar import activation, binary
 from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, FusedMatMulResidualOp, MatMulOp
 from rlx_dialect.shapes import Shape, product
 from rlx_dialect.xdsl_compat import Builder

@@ -8,13 +8,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import wide_element
+from rlx_dialect.lowering.arithmetic import Real, convert_float
+from rlx_dialect.lowering.scalar import emit_scalar
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Body
 from rlx_dialect.lowering.to_gpu.movement import doubled, doubled_box
 from rlx_dialect.lowering.to_gpu.views import View
-from rlx_dialect.lowering.to_linalg.arithmetic import Real, convert_float
-from rlx_dialect.lowering.to_linalg.scalar import emit_scalar
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
     BinaryOp,

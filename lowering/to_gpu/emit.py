@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from rlx_dialect.dtypes import wide_element
-from rlx_dialect.lowering.to_linalg.arithmetic import Real, convert_float
+from rlx_dialect.lowering.arithmetic import Real, convert_float
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 Index = int | SSAValue

@@ -8,26 +8,27 @@ least squares on Chebyshev nodes.
 from __future__ import annotations
 
 import math as pymath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, i1, i32
 from xdsl.ir import Operation, SSAValue
 
-from rlx_dialect.lowering.to_linalg.scalar import Real, constant, convert_float
+from rlx_dialect.lowering.scalar import Real, constant, convert_float
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
 
 Expansion = Callable[[Operation, Builder], SSAValue | None]
 """Writes the same value at the builder; None where the operation may stay."""
 
 
-def expand(root: Operation, names: frozenset[str]) -> None:
-    """Replace every operation under ``root`` that ``names`` lists, in place."""
+def expand(root: Operation, names: Collection[str], table: Mapping[str, Expansion] | None = None) -> None:
+    """Replace every operation under ``root`` that ``names`` lists by its expansion of ``table``, in place."""
+    table = EXPANSIONS if table is None else table
     pending = [op for op in root.walk() if _name(op) in names]
     while pending:
         op = pending.pop()
         before = op.prev_op
-        value = EXPANSIONS[_name(op)](op, Builder(InsertPoint.before(op)))
+        value = table[_name(op)](op, Builder(InsertPoint.before(op)))
         if value is None:
             continue
         # An expansion may use what is itself expanded.
@@ -47,7 +48,7 @@ def _name(op: Operation) -> str:
 # Floats.
 
 
-def _polynomial(x: Real, coefficients: Sequence[float]) -> Real:
+def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     """Σ coefficients[i]·xⁱ by Horner's rule."""
     result = x.const(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -63,7 +64,7 @@ def _odd(x: Real, top: Sequence[float], bottom: Sequence[float], limit: float) -
     """x·top(x²)/bottom(x²), and exactly 1 or -1 beyond ``limit``: what multiplies 1 - tanh x may be huge."""
     near = x.clip(-limit, limit)
     square = near * near
-    inner = (near * _polynomial(square, top) / _polynomial(square, bottom)).clip(-1, 1)
+    inner = (near * polynomial(square, top) / polynomial(square, bottom)).clip(-1, 1)
     return x.const(1).apply(math.CopySignOp, x).where(_abs(x).above(limit), inner)
 
 
@@ -92,7 +93,7 @@ def _atan_of_fraction(x: Real) -> Real:
         -0.0160685626,
         0.00284987301,
     )
-    return x * _polynomial(x * x, coefficients)
+    return x * polynomial(x * x, coefficients)
 
 
 def _atan(x: Real) -> Real:
@@ -173,7 +174,7 @@ def _rsqrt(x: Real) -> Real:
     return 1 / x.apply(math.SqrtOp)
 
 
-def _floats(formula: Callable[..., Real]) -> Expansion:
+def floats(formula: Callable[..., Real]) -> Expansion:
     """An expansion of an f32 operation; other floats stay."""
 
     def write(op: Operation, b: Builder) -> SSAValue | None:
@@ -315,18 +316,18 @@ EXPANSIONS: Mapping[str, Expansion] = {
     "arith.maxui": _of_truth_values(arith.OrIOp),
     "arith.minsi": _extreme("slt"),
     "arith.minui": _of_truth_values(arith.AndIOp),
-    "arith.remf": _floats(_remainder),
+    "arith.remf": floats(_remainder),
     "arith.remsi": _rest,
     "arith.shrsi": _shift_right,
     "arith.sitofp": _to_float,
     "math.absi": _integer_abs,
-    "math.atan": _floats(_atan),
-    "math.atan2": _floats(_atan2),
-    "math.erf": _floats(_erf),
-    "math.exp2": _floats(_exp2),
-    "math.powf": _floats(_pow),
-    "math.rsqrt": _floats(_rsqrt),
-    "math.tanh": _floats(_tanh),
-    "math.trunc": _floats(_toward_zero),
+    "math.atan": floats(_atan),
+    "math.atan2": floats(_atan2),
+    "math.erf": floats(_erf),
+    "math.exp2": floats(_exp2),
+    "math.powf": floats(_pow),
+    "math.rsqrt": floats(_rsqrt),
+    "math.tanh": floats(_tanh),
+    "math.trunc": floats(_toward_zero),
 }
 """By operation name."""

@@ -28,10 +28,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from rlx_dialect.dtypes import wide_element
+from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View
-from rlx_dialect.lowering.to_linalg.arithmetic import signless
 from rlx_dialect.shapes import product
 from rlx_dialect.xdsl_compat import Builder
 

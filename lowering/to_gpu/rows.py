@@ -15,14 +15,13 @@ from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import BinaryKind
-from rlx_dialect.dtypes import is_unsigned, storage_dtype, wide_element
+from rlx_dialect.dtypes import is_unsigned, wide_element
+from rlx_dialect.lowering.arithmetic import signless
+from rlx_dialect.lowering.scalar import binary, neutral
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
-from rlx_dialect.lowering.to_linalg.arithmetic import signless
-from rlx_dialect.lowering.to_linalg.scalar import binary
-from rlx_dialect.ops.reduction import highest, lowest
 from rlx_dialect.shapes import Shape, product
 from rlx_dialect.xdsl_compat import Builder
 
@@ -45,14 +44,7 @@ class Fold:
 
     def neutral(self, k: Kernel) -> SSAValue:
         """What changes nothing when it is combined with, in the type that the element is computed in."""
-        dtype = storage_dtype(self.element)
-        value = {
-            BinaryKind.ADD: 0,
-            BinaryKind.MUL: 1,
-            BinaryKind.MAX: lowest(dtype),
-            BinaryKind.MIN: highest(dtype),
-        }[self.kind]
-        return k.constant(value, wide_element(signless(self.element)))
+        return k.constant(neutral(self.kind, self.element), wide_element(signless(self.element)))
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from xdsl.ir import Operation, SSAValue
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_unsigned, wide_element
-from rlx_dialect.lowering import NotLowered
-from rlx_dialect.lowering.to_linalg import scalar
-from rlx_dialect.lowering.to_linalg.arithmetic import convert_float, signless
+from rlx_dialect.lowering import NotLowered, scalar
+from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.tensors import Access, Operand

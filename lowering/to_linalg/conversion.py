@@ -34,8 +34,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from rlx_dialect.base import RlxOp, element_of
 from rlx_dialect.dtypes import Array, is_unsigned
 from rlx_dialect.lowering import UNSIGNED, LoweringError, NotLowered
+from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.registry import Lowerings
-from rlx_dialect.lowering.to_linalg.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_linalg.tensors import Splat, Tensors
 from rlx_dialect.operation import describe, is_dead
 from rlx_dialect.ops.constant import ConstantOp, dense_elements

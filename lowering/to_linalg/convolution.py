@@ -17,13 +17,12 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from rlx_dialect.attributes import BinaryKind, ReduceKind
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering import NotLowered
-from rlx_dialect.lowering.to_linalg import scalar
-from rlx_dialect.lowering.to_linalg.arithmetic import convert_float
+from rlx_dialect.lowering import NotLowered, scalar
+from rlx_dialect.lowering.arithmetic import convert_float
 from rlx_dialect.lowering.to_linalg.contraction import contract
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
-from rlx_dialect.lowering.to_linalg.reduction import divided_by_count, reduced, start_value
+from rlx_dialect.lowering.to_linalg.reduction import divided_by_count, reduced
 from rlx_dialect.lowering.to_linalg.shape import padded
 from rlx_dialect.lowering.to_linalg.tensors import Operand, Read
 from rlx_dialect.ops.constant import dense_elements
@@ -35,6 +34,7 @@ from rlx_dialect.ops.convolution import (
     ResizeNearest2xOp,
     Window,
 )
+from rlx_dialect.ops.reduction import COMBINES
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder
 
@@ -172,7 +172,7 @@ def pool(op: PoolOp, c: Conversion) -> SSAValue:
     x, kind, window, rank = c.value(op.input), op.kind.data, op.window, op.spatial_rank
     element = element_of(x)
     own = c.extents(x)
-    x = padded(c, x, [(0, 0), (0, 0), *window.padding], start_value(kind, op.element(0)))
+    x = padded(c, x, [(0, 0), (0, 0), *window.padding], scalar.neutral(COMBINES[kind], op.element(0)))
     extents = c.extents(x)
     spatial = _result_extents(c, window, extents[2:], shape_of(op.result)[2:])
     loops = [*extents[:2], *spatial, *window.kernel]

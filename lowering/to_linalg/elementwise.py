@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.to_linalg.arithmetic import constant, signless
+from rlx_dialect.lowering.arithmetic import constant, signless
+from rlx_dialect.lowering.scalar import emit_scalar
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
-from rlx_dialect.lowering.to_linalg.scalar import emit_scalar
 from rlx_dialect.lowering.to_linalg.tensors import Splat
 from rlx_dialect.ops.elementwise import (
     ActivationOp,

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_unsigned
-from rlx_dialect.lowering.to_linalg.arithmetic import constant
+from rlx_dialect.lowering.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.tensors import Read, counters

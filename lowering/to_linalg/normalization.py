@@ -12,10 +12,10 @@ from xdsl.ir import Attribute, SSAValue
 from rlx_dialect.attributes import ActivationKind, NormKind, ReduceKind
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import wide_element
-from rlx_dialect.lowering.to_linalg.arithmetic import Real, convert_float
+from rlx_dialect.lowering.arithmetic import Real, convert_float
+from rlx_dialect.lowering.scalar import FLOAT_ACTIVATIONS, reals
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.reduction import count_as, divided_by_count, reduced, whole, without
-from rlx_dialect.lowering.to_linalg.scalar import FLOAT_ACTIVATIONS, reals
 from rlx_dialect.lowering.to_linalg.tensors import Operand, Read
 from rlx_dialect.ops.normalization import (
     AdaLayerNormOp,

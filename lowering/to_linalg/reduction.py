@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
@@ -11,31 +10,14 @@ from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, ReduceKind
 from rlx_dialect.base import element_of
-from rlx_dialect.dtypes import is_bool, is_unsigned, wide_element
-from rlx_dialect.lowering.to_linalg import scalar
-from rlx_dialect.lowering.to_linalg.arithmetic import constant, convert_float, signless
+from rlx_dialect.dtypes import is_unsigned, wide_element
+from rlx_dialect.lowering import scalar
+from rlx_dialect.lowering.arithmetic import constant, convert_float, signless
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.tensors import Read
 from rlx_dialect.ops.reduction import COMBINES, ReduceOp, SoftmaxOp
 from rlx_dialect.xdsl_compat import Builder
-
-
-def start_value(kind: ReduceKind, element: Attribute) -> float:
-    """What a reduction of no elements of an RLX element type gives (of a mean: its sum)."""
-    if kind in (ReduceKind.SUM, ReduceKind.MEAN):
-        return 0
-    if kind is ReduceKind.PROD:
-        return 1
-    if isinstance(element, AnyFloat):
-        return -math.inf if kind is ReduceKind.MAX else math.inf
-    assert isinstance(element, IntegerType)
-    bits = element.width.data
-    unsigned = is_unsigned(element) or is_bool(element)
-    if kind is ReduceKind.MAX:
-        return 0 if unsigned else -(1 << (bits - 1))
-    return (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
-
 
 Term = Callable[[Builder, list[SSAValue]], SSAValue]
 
@@ -63,7 +45,7 @@ def reduced(
         value = wide[0] if term is None else term(b, wide)
         return scalar.binary(COMBINES[kind], total, value, b, unsigned=unsigned)
 
-    start = start_value(kind, element)
+    start = scalar.neutral(COMBINES[kind], element)
     inputs = [(r.value, r.access) for r in reads]
     return c.generic(loops, inputs, wide_element(signless(element)), body, reduced=axes, start=start, barrier=barrier)
 

@@ -6,10 +6,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.to_linalg.arithmetic import signless
+from rlx_dialect.lowering.arithmetic import signless
+from rlx_dialect.lowering.scalar import emit_scalar
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.convolution import resize_nearest_2x
-from rlx_dialect.lowering.to_linalg.scalar import emit_scalar
 from rlx_dialect.ops.region import ElementwiseRegionOp
 from rlx_dialect.xdsl_compat import Builder
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from rlx_dialect.attributes import PadMode
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.to_linalg.arithmetic import constant
+from rlx_dialect.lowering.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product
 from rlx_dialect.lowering.to_linalg.tensors import Read, static_shape

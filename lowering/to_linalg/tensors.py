@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.to_linalg.arithmetic import constant
+from rlx_dialect.lowering.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
 from rlx_dialect.shapes import DYNAMIC, Shape, broadcast, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint

@@ -19,9 +19,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.base import element_of
-from rlx_dialect.dtypes import is_bool, is_unsigned, wide_element
+from rlx_dialect.dtypes import integer_limits, is_bool, is_unsigned, wide_element
 from rlx_dialect.lowering import NotLowered
-from rlx_dialect.lowering.to_linalg.arithmetic import Integers, Real, constant, convert_float, signless
+from rlx_dialect.lowering.arithmetic import Integers, Real, constant, convert_float, signless
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
     BinaryOp,
@@ -201,6 +201,15 @@ INTEGER_BINARIES: Mapping[BinaryKind, Callable[[Integers, SSAValue, SSAValue], S
 }
 
 # Operations.
+
+
+def neutral(kind: BinaryKind, element: Attribute) -> float:
+    """What ``kind`` (add, mul, max or min) joins with any value of an RLX element type to that value."""
+    if kind in (BinaryKind.ADD, BinaryKind.MUL):
+        return 0 if kind is BinaryKind.ADD else 1
+    least, greatest = (-pymath.inf, pymath.inf) if isinstance(element, AnyFloat) else integer_limits(element)
+    return least if kind is BinaryKind.MAX else greatest
+
 
 _FLOAT_PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 
