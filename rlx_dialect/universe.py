@@ -48,9 +48,19 @@ def _lowerings() -> dict[str, Callable[[], type[ModulePass]]]:
     return factories | {pass_name(legalize): partial(load_pass, pass_name(legalize), legalize)}
 
 
+_TARGETS = {
+    "rlx-amdgcn": "AmdgcnTarget",
+    "rlx-amdgcn-report": "AmdgcnReportTarget",
+    "rlx-msl": "MslTarget",
+    "rlx-ptx": "PtxTarget",
+    "rlx-ptxas-report": "PtxasReportTarget",
+    "rlx-spirv": "SpirvTarget",
+}
+"""Classes of :mod:`rlx_dialect.runtime.targets` by the name that ``-t`` takes."""
+
 RLX_UNIVERSE = Universe(
     all_dialects={"rlx": _rlx},
     all_passes=pass_factories() | _lowerings(),
-    all_targets={"rlx-msl": partial(_target, "MslTarget"), "rlx-spirv": partial(_target, "SpirvTarget")},
+    all_targets={name: partial(_target, class_name) for name, class_name in _TARGETS.items()},
     all_frontends={"onnx": _onnx},
 )

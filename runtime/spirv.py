@@ -26,7 +26,8 @@ from xdsl.irdl import irdl_attr_definition
 
 from rlx_dialect.lowering.to_gpu.kernel import kernel_module
 from rlx_dialect.runtime import toolchain
-from rlx_dialect.runtime.toolchain import ToolError, ToolMissing, portable_text
+from rlx_dialect.runtime.kernels import UnsupportedKernel, kernels
+from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
 from rlx_dialect.xdsl_compat import Printer
 
 VULKAN = "vulkan1.1"
@@ -36,10 +37,6 @@ MSL_VERSION = "20300"
 """Metal 2.3 (macOS 11, iOS 14), the first with 64-bit integers in buffers."""
 
 _EXTENSIONS = ("SPV_KHR_storage_buffer_storage_class", "SPV_KHR_16bit_storage")
-
-
-class UnsupportedKernel(ToolError):
-    """A kernel that has no right form in SPIR-V, or in Metal's language."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +69,6 @@ class _EntryPointAbi(ParametrizedAttribute):
     def print_parameters(self, printer: Printer) -> None:
         sizes = ", ".join(map(str, self.workgroup_size.get_values()))
         printer.print_string(f"<workgroup_size = [{sizes}]>")
-
-
-def kernels(module: ModuleOp) -> Iterator[gpu.FuncOp]:
-    """The kernels of a lowered module in order."""
-    for op in module.ops:
-        if isinstance(op, gpu.ModuleOp):
-            yield from (f for f in op.body.block.ops if isinstance(f, gpu.FuncOp))
 
 
 def serialize(module: ModuleOp) -> list[SpirvKernel]:

@@ -1,38 +1,89 @@
-"""What xDSL tools can write for a lowered GPU module: ``-t rlx-msl`` and ``-t rlx-spirv``."""
+"""What xDSL tools can write for a lowered GPU module: the kernels' code for each hardware, and reports of them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.runtime import amd
+from rlx_dialect.runtime.kernels import resources_table
+from rlx_dialect.runtime.ptx import ptx, reports
 from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.xdsl_compat import Context, Target
 
 
 @dataclass(frozen=True)
-class MslTarget(Target):
+class _TextTarget(Target):
+    """A target that is a function of the module."""
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(self.text(module))
+
+    @abstractmethod
+    def text(self, module: ModuleOp) -> str:
+        """What to write. Raises ToolError."""
+
+
+class MslTarget(_TextTarget):
     """The Metal text of every kernel."""
 
     name = "rlx-msl"
 
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(metal_source(_kernels(module)))
+    def text(self, module: ModuleOp) -> str:
+        return metal_source(_spirv(module))
 
 
-@dataclass(frozen=True)
-class SpirvTarget(Target):
+class SpirvTarget(_TextTarget):
     """The SPIR-V assembly of every kernel."""
 
     name = "rlx-spirv"
 
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(assembly(_kernels(module)))
+    def text(self, module: ModuleOp) -> str:
+        return assembly(_spirv(module))
 
 
-def _kernels(module: ModuleOp) -> list[SpirvKernel]:
+class PtxTarget(_TextTarget):
+    """The PTX of all kernels, for each chip in turn."""
+
+    name = "rlx-ptx"
+
+    def text(self, module: ModuleOp) -> str:
+        return "\n".join(f"// chip {chip}\n{code}" for chip, code in ptx(module).items())
+
+
+class PtxasReportTarget(_TextTarget):
+    """Registers, spills and shared memory of every kernel on NVIDIA's chips."""
+
+    name = "rlx-ptxas-report"
+
+    def text(self, module: ModuleOp) -> str:
+        return resources_table(reports(ptx(module))) + "\n"
+
+
+class AmdgcnTarget(_TextTarget):
+    """The instructions of all kernels for AMD's chips, for each chip in turn."""
+
+    name = "rlx-amdgcn"
+
+    def text(self, module: ModuleOp) -> str:
+        return "\n".join(f"// chip {c}\n{amd.code_object(module, c).disassembly()}" for c in amd.CHIPS)
+
+
+class AmdgcnReportTarget(_TextTarget):
+    """Registers, spills and shared memory of every kernel on AMD's chips."""
+
+    name = "rlx-amdgcn-report"
+
+    def text(self, module: ModuleOp) -> str:
+        found = [r for chip in amd.CHIPS for r in amd.code_object(module, chip).resources()]
+        return resources_table(found) + "\n"
+
+
+def _spirv(module: ModuleOp) -> list[SpirvKernel]:
     """The kernels of a module that has any; raises ToolError where it has none, because it was not lowered."""
     if not (found := serialize(module)):
         raise ToolError("the module has no GPU kernels: lower it first, as --pipeline=metal does")

