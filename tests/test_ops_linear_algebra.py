@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import op_module, run_op
-from linalg_helpers import lowered
-from xdsl.dialects.builtin import TensorType, bf16, f16, f32
+from helpers import run_op
+from xdsl.dialects.builtin import bf16, f16, f32
 
-from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, round_to
-from rlx_dialect.interpreter import run_reference
-from rlx_dialect.lowering.to_linalg import LoweringError
 from rlx_dialect.ops.linear_algebra import (
     CholeskyOp,
     DenseSolveOp,
@@ -151,23 +147,3 @@ def test_nan_comes_through():
     for build in (DetOp, LogDetOp, CholeskyOp, lambda v: SvdOp("s", v), lambda v: QrOp("r", v)):
         assert np.isnan(one(build, a)).any()
     assert np.isnan(one(DenseSolveOp, a, np.ones((2, 1)))).all()
-
-
-OPERATIONS: list[tuple[Any, int]] = [
-    (DenseSolveOp, 2),
-    (TriangularSolveOp, 2),
-    (CholeskyOp, 1),
-    (DetOp, 1),
-    (LogDetOp, 1),
-    (lambda v: SvdOp("s", v), 1),
-    (lambda v: QrOp("q", v), 1),
-]
-
-
-@pytest.mark.parametrize(("build", "operands"), OPERATIONS)
-def test_no_lowering_yet_is_said_by_name(build: Any, operands: int):
-    module = op_module(build, *[TensorType(f32, [3, 3])] * operands)
-    (op,) = (op for op in module.walk() if isinstance(op, RlxOp))
-    with pytest.raises(LoweringError, match=f"{op.name}.*no lowering and is not made of simpler operations"):
-        lowered(module)
-    assert len(run_reference(module, {f"arg{i}": np.eye(3, dtype=np.float32) for i in range(operands)})) == 1

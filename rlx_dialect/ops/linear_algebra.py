@@ -1,8 +1,8 @@
 """Solutions, factors and determinants of matrices, which are the last two axes; leading axes are batches.
 
-Floats; f16 and bf16 are computed in f32 and rounded once. None of these is made of simpler operations. A matrix that
-has no answer (singular where its inverse is wanted, not positive definite for cholesky) gives NaN, as other matrices
-of the batch still have theirs.
+Floats; f16 and bf16 are computed in f32 and rounded once. Decompositions are loops of as many steps as a matrix has
+columns, so they want its extents known; batches may be unknown. A matrix that has no answer (singular where its inverse
+is wanted, not positive definite for cholesky) gives NaN, as other matrices of the batch still have theirs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import QrPart, QrPartAttr, SvdPart, SvdPartAttr
 from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_float
+from rlx_dialect.ops.extents import positions, unit_axis, without_axis
+from rlx_dialect.ops.factorization import cholesky, diagonal, eliminated, flipped, qr, substituted
+from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.indexing import GatherOp
+from rlx_dialect.ops.singular_values import Jacobi
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
+from rlx_dialect.xdsl_compat import Builder
 
 
 def each_matrix(function: Callable[..., Array], shape: tuple[int, ...], *matrices: Array) -> Array:
@@ -62,6 +68,12 @@ class MatrixOp(RlxOp):
             raise ShapeError(f"{self.operand_name(0)} must be of square matrices, got {show(self.shape(0))}")
         return columns if rows == DYNAMIC else rows
 
+    def known(self, *extents: int) -> tuple[int, ...]:
+        """``extents`` of the matrix; fails where one is unknown."""
+        if DYNAMIC in extents:
+            self.fail("cannot be decomposed for a matrix of unknown extents: they are the number of steps")
+        return extents
+
 
 class SolveOp(MatrixOp):
     """Base: a [..., N, N] and b [..., N, K], or vectors [..., N]; the result has the type of b."""
@@ -78,6 +90,14 @@ class SolveOp(MatrixOp):
         columns = b[..., None] if b.ndim < a.ndim else b
         return (each_matrix(solve, columns.shape[-2:], a, columns).reshape(b.shape),)
 
+    def insert_solution(self, builder: Builder, solve: Callable[[Term, Term, int], Term]) -> tuple[SSAValue, ...]:
+        """The result that ``solve`` gives for a, b [..., N, K] and N."""
+        (size,) = self.known(self.square())
+        a, b = Term.widened(builder, *self.operands)
+        x = solve(a, b if b.rank == a.rank else unit_axis(b, b.rank), size) if size else b
+        x = x if x.rank == b.rank else without_axis(x, b.rank)
+        return self.as_results(x.cast(self.element(1)).value)
+
 
 @irdl_op_definition
 class DenseSolveOp(SolveOp):
@@ -90,6 +110,19 @@ class DenseSolveOp(SolveOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return self.solved(np.linalg.solve, *args)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Elimination with partial pivoting, and substitution."""
+
+        def solve(a: Term, right: Term, size: int) -> Term:
+            done = eliminated(a.concat(a.rank - 1, right), size)
+            upper, rest = done.narrow(a.rank - 1, 0, size), right.shape[-1]
+            if rest == DYNAMIC:
+                taken = positions(right, right.rank - 1) + size
+                return substituted(upper, done.insert(GatherOp(done.value, taken.value, a.rank - 1)), size, lower=False)
+            return substituted(upper, done.narrow(a.rank - 1, size, rest), size, lower=False)
+
+        return self.insert_solution(b, solve)
 
 
 @irdl_op_definition
@@ -112,6 +145,16 @@ class TriangularSolveOp(SolveOp):
         triangle = np.tril(a) if self.lower is not None else np.triu(a)
         return self.solved(np.linalg.solve, triangle.swapaxes(-1, -2) if self.transpose is not None else triangle, b)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Substitution."""
+        lower, transpose = self.lower is not None, self.transpose is not None
+
+        def solve(a: Term, right: Term, size: int) -> Term:
+            turned = flipped(a) if transpose else a
+            return substituted(turned, right, size, lower=lower != transpose)
+
+        return self.insert_solution(b, solve)
+
 
 @irdl_op_definition
 class CholeskyOp(MatrixOp):
@@ -129,6 +172,12 @@ class CholeskyOp(MatrixOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (each_matrix(np.linalg.cholesky, args[0].shape[-2:], args[0]),)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Column by column."""
+        (size,) = self.known(self.square())
+        (a,) = Term.widened(b, self.a)
+        return self.as_results((cholesky(a, size) if size else a).cast(self.element(0)).value)
+
 
 class DeterminantOp(MatrixOp):
     """Base: a number a matrix, [...]."""
@@ -136,6 +185,15 @@ class DeterminantOp(MatrixOp):
     def infer_types(self) -> tuple[Attribute, ...]:
         self.square()
         return (self.like(0, self.shape(0)[:-2]),)
+
+    def pivots(self, b: Builder) -> Term:
+        """[..., N]: numbers whose product is the determinant."""
+        (size,) = self.known(self.square())
+        (a,) = Term.widened(b, self.operands[0])
+        return diagonal(eliminated(a, size), size) if size else a.reduce("sum", [a.rank - 2], keep_dim=False)
+
+    def insert_result(self, value: Term) -> tuple[SSAValue, ...]:
+        return self.as_results(value.cast(self.element(0)).value)
 
 
 @irdl_op_definition
@@ -148,6 +206,11 @@ class DetOp(DeterminantOp):
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return (np.asarray(np.linalg.det(args[0])),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The product of the pivots of elimination."""
+        pivots = self.pivots(b)
+        return self.insert_result(pivots.reduce("prod", [pivots.rank - 1], keep_dim=False))
 
 
 @irdl_op_definition
@@ -162,6 +225,14 @@ class LogDetOp(DeterminantOp):
         # The determinant itself would overflow long before its logarithm does.
         sign, logarithm = np.linalg.slogdet(args[0])
         return (np.where(sign < 0, args[0].dtype.type(np.nan), logarithm),)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The sum of the logarithms of the pivots of elimination, and their signs."""
+        pivots = self.pivots(b)
+        last = [pivots.rank - 1]
+        logarithm = pivots.apply("abs").apply("log").reduce("sum", last, keep_dim=False)
+        sign = pivots.apply("sign").reduce("prod", last, keep_dim=False)
+        return self.insert_result(sign.compare("lt", 0.0).where(logarithm.like(np.nan), logarithm))
 
 
 def _smaller(rows: int, columns: int) -> int:
@@ -201,6 +272,29 @@ class SvdOp(MatrixOp):
         }[self.part.data]
         return (each_matrix(lambda a: np.linalg.svd(a, full_matrices=False)[index], shape, args[0]),)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Rotations of pairs of columns, of a or, where it has more columns than rows, of its transpose."""
+        rows, columns = self.known(*self.matrix())
+        (a,) = Term.widened(b, self.a)
+        return self.as_results(self._part(a, rows, columns).cast(self.element(0)).value)
+
+    def _part(self, a: Term, rows: int, columns: int) -> Term:
+        part = self.part.data
+        if not min(rows, columns):
+            if part is SvdPart.S:
+                return a.reduce("sum", [a.rank - 2 if columns == 0 else a.rank - 1], keep_dim=False)
+            return a.narrow(a.rank - 1 if part is SvdPart.U else a.rank - 2, 0, 0)
+        if part is SvdPart.S:
+            tall = a if rows >= columns else flipped(a)
+            return Jacobi(tall, max(rows, columns), min(rows, columns), with_v=False).s()
+        if rows >= columns:
+            if part is SvdPart.U:
+                return Jacobi(a, rows, columns, with_v=False).u()
+            return flipped(Jacobi(a, rows, columns, with_v=True).v())
+        if part is SvdPart.U:
+            return Jacobi(flipped(a), columns, rows, with_v=True).v()
+        return flipped(Jacobi(flipped(a), columns, rows, with_v=False).u())
+
 
 @irdl_op_definition
 class QrOp(MatrixOp):
@@ -228,3 +322,15 @@ class QrOp(MatrixOp):
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         q, r = np.linalg.qr(args[0])
         return (q if self.part.data is QrPart.Q else r,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """Reflections, one a column."""
+        rows, columns = self.known(*self.matrix())
+        (a,) = Term.widened(b, self.a)
+        is_q = self.part.data is QrPart.Q
+        if min(rows, columns):
+            q, r = qr(a, rows, columns)
+            value = q if is_q else r
+        else:
+            value = a.narrow(a.rank - 1 if is_q else a.rank - 2, 0, 0)
+        return self.as_results(value.cast(self.element(0)).value)
