@@ -82,6 +82,9 @@ def _debian_llvm(name: str) -> Tool:
 TOOLS: Mapping[str, Tool] = {
     "mlir-opt": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
     "mlir-translate": Tool(_MLIR, "mlir", "bin", _LLVM_LIBRARIES),
+    "opt": Tool(_MLIR, "llvm", "bin", _LLVM_LIBRARIES),
+    "llc": Tool(_MLIR, "llvm", "bin", _LLVM_LIBRARIES),
+    "cc": Tool("apt-get install gcc (Debian, Ubuntu) or xcode-select --install (macOS)"),
     **{f"{name}-19": _debian_llvm(name) for name in ("opt", "llc", "llvm-objdump", "llvm-readelf", "ld.lld")},
     "ptxas": Tool(_CUDA, "nvidia", "cuda_nvcc/bin"),
     "iree-compile": Tool(_IREE, "iree", "compiler/_mlir_libs"),

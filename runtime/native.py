@@ -1,0 +1,169 @@
+"""Run the kernels of ``rlx-lower-to-cpu`` on this machine's cores.
+
+A launch is one call of a kernel for a range of its groups; with several threads the groups are shared out among
+them (a call through ctypes holds no lock of Python). Parameters and inputs are read where they lie.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from rlx_dialect.dtypes import Array
+from rlx_dialect.lowering.to_cpu.kernel import WORK
+from rlx_dialect.lowering.to_gpu.host import KERNELS
+from rlx_dialect.runtime.engine import Slot, bind
+from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, launch_plan
+from rlx_dialect.runtime.objects import shared_object
+from rlx_dialect.runtime.toolchain import ToolError
+
+_ALIGNMENT = 64
+
+SHARED_WORK = 400_000
+"""Scalar operations that are worth another thread: to wake one costs some 20 µs."""
+
+
+def thread_count() -> int:
+    """``OMP_NUM_THREADS``, else the number of cores that this process may use."""
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _workers(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="rlx")
+
+
+@dataclass(frozen=True)
+class NativeEngine:
+    """Compiles modules that ``rlx-lower-to-cpu`` made; ``threads`` is :func:`thread_count` where it is not given."""
+
+    threads: int | None = None
+
+    def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> NativeExecutable:
+        """Compile the kernels, or find them compiled, and pack the parameters.
+
+        Raises BindingError, GraphError, ToolError.
+        """
+        kernels = next((op for op in module.ops if isinstance(op, ModuleOp) and op.sym_name is not None), None)
+        if kernels is not None and kernels.sym_name is not None and kernels.sym_name.data != KERNELS:
+            raise ToolError("the module has no native kernels: lower it first, as rlx-lower-to-cpu does")
+        return NativeExecutable(launch_plan(module), kernels, weights, self.threads or thread_count())
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One launch: the compiled kernel on buffers by number, for ranges of its groups."""
+
+    function: Callable[..., None]
+    buffers: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
+
+
+class NativeExecutable:
+    """A compiled graph with its parameters packed. Calls of :meth:`run` wait for each other."""
+
+    def __init__(self, plan: LaunchPlan, kernels: ModuleOp | None, weights: Mapping[str, Array], threads: int):
+        self._plan = plan
+        self._threads = threads
+        self._lock = Lock()
+        parameters = bind("parameter", plan.signature.params, weights)
+        given = dict(zip(plan.params, map(_stored, parameters, plan.stored.params), strict=True))
+        given |= {b: np.ascontiguousarray(value) for b, value in plan.constants.items()}
+        outside = {*given, *plan.inputs, *plan.outputs}
+        self._arrays: list[Array] = [
+            given[b] if b in given else _memory(0 if b in outside else size) for b, size in enumerate(plan.sizes)
+        ]
+        self._pointers = [a.ctypes.data for a in self._arrays]
+        self._given = frozenset(given)
+        works: dict[str, int] = {}
+        if kernels is not None:
+            for kernel in kernels.ops:
+                assert isinstance(kernel, FuncOp)
+                work = kernel.attributes[WORK]
+                assert isinstance(work, IntegerAttr)
+                works[kernel.sym_name.data] = work.value.data
+        self._library = shared_object(kernels) if works and kernels is not None else None
+        for step in self._steps(plan.setup, works):
+            self._launch(step, self._pointers)
+        self._run = self._steps(plan.launches, works)
+
+    def _steps(self, launches: Sequence[Launch], works: Mapping[str, int]) -> list[_Step]:
+        return [self._step(launch, works[launch.kernel]) for launch in launches]
+
+    def _step(self, launch: Launch, work: int) -> _Step:
+        function = getattr(self._library, launch.kernel)
+        function.restype = None
+        function.argtypes = [ctypes.c_void_p] * len(launch.buffers) + [ctypes.c_int64] * 2
+        groups = launch.groups[0]
+        parts = max(min(self._threads, groups, groups * work // SHARED_WORK), 1)
+        edges = [groups * i // parts for i in range(parts + 1)]
+        return _Step(function, launch.buffers, tuple(pairwise(edges)))
+
+    def _launch(self, step: _Step, pointers: Sequence[int]) -> None:
+        buffers = [pointers[b] for b in step.buffers]
+        if len(step.ranges) == 1:
+            step.function(*buffers, *step.ranges[0])
+            return
+        pool = _workers(self._threads - 1)
+        others = [pool.submit(step.function, *buffers, *part) for part in step.ranges[1:]]
+        step.function(*buffers, *step.ranges[0])
+        for other in others:
+            other.result()
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs in result order, in memory of their own. Raises BindingError."""
+        signature, stored = self._plan.signature, self._plan.stored
+        values = bind("input", signature.inputs, inputs)
+        kept = list(map(_stored, values, stored.inputs))
+        with self._lock:
+            pointers = list(self._pointers)
+            arrays: dict[int, Array] = {}
+            for buffer in self._plan.outputs:
+                if buffer not in self._given:
+                    arrays[buffer] = _memory(self._plan.sizes[buffer])
+            for buffer, array in zip(self._plan.inputs, kept, strict=True):
+                arrays[buffer] = array
+            for buffer, array in arrays.items():
+                pointers[buffer] = array.ctypes.data
+            for step in self._run:
+                self._launch(step, pointers)
+        outputs: list[Array] = []
+        own: set[int] = set()
+        for buffer, slot, seen in zip(self._plan.outputs, stored.outputs, signature.outputs, strict=True):
+            made = buffer in arrays and buffer not in self._plan.inputs and buffer not in own
+            own.add(buffer)
+            outputs.append(_seen(arrays.get(buffer, self._arrays[buffer]), slot, seen, copy=not made))
+        return outputs
+
+
+def _memory(size: int) -> Array:
+    """``size`` uninitialised bytes from an address that whole vectors are aligned to."""
+    block = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % _ALIGNMENT
+    return block[start : start + size]
+
+
+def _stored(packed: Array, slot: Slot) -> Array:
+    """A bound value as its buffer holds it, itself where it is that already."""
+    return np.ascontiguousarray(packed.astype(slot.packed_dtype, copy=False))
+
+
+def _seen(array: Array, stored: Slot, seen: Slot, *, copy: bool) -> Array:
+    """The value in a buffer, as the caller sees it."""
+    count = int(np.prod(stored.shape, dtype=np.int64))
+    flat = np.frombuffer(array.data, stored.packed_dtype, count).reshape(stored.shape)
+    # Memory that is nobody else's needs no copy, except to become the type that the caller sees.
+    return seen.unpack(flat.astype(seen.packed_dtype, copy=copy))
