@@ -74,6 +74,10 @@ class Hardware:
     """Shared memory is an uninitialised memref.global of the gpu.module (else a memref.alloc in the kernel)."""
     expand: frozenset[str]
     """arith and math operations that :mod:`.expand` writes in simpler ones: the compiler has none, or a wrong one."""
+    units: int
+    """Workgroups that run at a time on a device of the middle size: with fewer, a part of it idles."""
+    slices: int
+    """Slices of each factor that a tiled contraction holds: 2 where the next is read while the last is used."""
     tiles: tuple[Tile, ...]
     """Contraction tiles, the largest first."""
     attention: tuple[AttentionTile, ...]
@@ -154,6 +158,8 @@ HARDWARE: dict[str, Hardware] = {
             bool_storage=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
+            units=32,
+            slices=1,
             tiles=_TILES,
             attention=_ATTENTION,
         ),
@@ -168,6 +174,8 @@ HARDWARE: dict[str, Hardware] = {
             bool_storage=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
+            units=32,
+            slices=1,
             tiles=_TILES,
             attention=_ATTENTION,
         ),
@@ -182,6 +190,8 @@ HARDWARE: dict[str, Hardware] = {
             bool_storage=i8,
             shared_global=True,
             expand=frozenset(),
+            units=128,
+            slices=2,
             tiles=_TILES,
             attention=_ATTENTION,
         ),
@@ -196,6 +206,8 @@ HARDWARE: dict[str, Hardware] = {
             bool_storage=i8,
             shared_global=True,
             expand=_ROCM_EXPAND,
+            units=128,
+            slices=2,
             tiles=_TILES,
             attention=_ATTENTION,
         ),
