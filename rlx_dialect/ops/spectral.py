@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import I64, IntegerAttr, TensorType, UnitAttr, f32
+from xdsl.dialects.builtin import I64, ComplexType, IntegerAttr, TensorType, UnitAttr, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect.attributes import FftNorm, FftNormAttr
 from rlx_dialect.base import RlxOp, Value
-from rlx_dialect.dtypes import Array, is_complex, is_float, wide_element
-from rlx_dialect.ops.constant import ConstantOp, scalar
+from rlx_dialect.dtypes import Array, is_complex, is_float
 from rlx_dialect.ops.contraction import MatMulOp
-from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
-from rlx_dialect.ops.indexing import GatherElementsOp
-from rlx_dialect.ops.reduction import ReduceOp, converted
-from rlx_dialect.ops.shape import ConcatOp, NarrowOp, PadOp, ReshapeOp, TransposeOp
-from rlx_dialect.ops.sorting import TopKOp, ordered
+from rlx_dialect.ops.extents import constant, extent, flattened, positions, split_axis, unflattened, without_axis
+from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.fourier import Complex, inverted, transformed
+from rlx_dialect.ops.indexing import GatherElementsOp, GatherOp
+from rlx_dialect.ops.shape import PadOp
+from rlx_dialect.ops.sorting import ArgReduceOp, TopKOp, ordered
 from rlx_dialect.shapes import DYNAMIC, ShapeError, compatible, show
 from rlx_dialect.xdsl_compat import Builder
-
-MOST_POINTS_BY_PRODUCT = 512
-"""A longer transform is not taken for a matrix product: the matrix would be larger than the text should hold."""
 
 
 @irdl_op_definition
@@ -91,26 +89,55 @@ class FftOp(RlxOp):
         return unscaled * self.scale(points)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A product with the matrix of the transform, for floats and few points."""
-        points = self.points()
-        if is_complex(self.element(0)):
-            self.fail("of complex numbers it has no decomposition: split real and imaginary parts")
-        if points == DYNAMIC or points > MOST_POINTS_BY_PRODUCT:
-            self.fail(f"it has a decomposition for at most {MOST_POINTS_BY_PRODUCT} points, known before")
-        sign = 1 if self.inverse is not None else -1
-        turns = np.outer(np.arange(points), np.arange(points)) % points
-        angles = sign * 2 * np.pi * turns / points
-        cos, sin = np.cos(angles) * self.scale(points), np.sin(angles) * self.scale(points)
-        matrix = np.block([[cos, sin], [-sin, cos]])
-        wide = wide_element(self.element(0))
-        weight = b.insert(ConstantOp.of(matrix, TensorType(wide, matrix.shape))).result
-        x = converted(b, self.input, wide)
-        is_vector = len(self.shape(0)) == 1
-        rows = b.insert(ReshapeOp(x, [1, 2 * points])).result if is_vector else x
-        value = b.insert(MatMulOp(rows, weight)).result
-        if is_vector:
-            value = b.insert(ReshapeOp(value, [2 * points])).result
-        return self.as_results(converted(b, value, self.element(0)))
+        """Products with small matrices; see :mod:`.fourier`. Complex numbers are taken apart and put together."""
+        points, element, inverse = self.points(), self.element(0), self.inverse is not None
+        x = Term(b, self.input)
+        if not points:
+            return self.as_results(self.input)
+        parts = _parts_of_complex(x) if is_complex(element) else _parts_of_blocks(x)
+        rows = Complex(flattened(parts.real, 1), flattened(parts.imaginary, 1))
+        found = inverted(rows, points) if inverse else transformed(rows, points)
+        if (scale := self._scale_term(rows.real)) is not None:
+            found = Complex(found.real * scale, found.imaginary * scale)
+        if not is_complex(element):
+            joined = found.real.concat(1, found.imaginary)
+            return self.as_results(unflattened(joined, x, 1).cast(element).value)
+        real, imaginary = (unflattened(part, x, 1).cast(element) for part in (found.real, found.imaginary))
+        return self.as_results((real + imaginary * constant(x, 1j)).value)
+
+    def _scale_term(self, rows: Term) -> Term | None:
+        """The scale of a transform of [rows, N]; None where it is 1."""
+        if rows.shape[1] != DYNAMIC:
+            scale = self.scale(rows.shape[1])
+            return None if scale == 1 else rows.like(scale)
+        if self.norm.data is FftNorm.ORTHO:
+            return 1.0 / extent(rows, 1).cast(rows.element).apply("sqrt")
+        is_forward = self.norm.data is FftNorm.FORWARD and self.inverse is not None
+        return 1.0 / extent(rows, 1).cast(rows.element) if is_forward else None
+
+
+def halves(x: Term) -> tuple[Term, Term]:
+    """The first and the second half of the last axis."""
+    last = x.rank - 1
+    if x.shape[last] != DYNAMIC:
+        half = x.shape[last] // 2
+        return x.narrow(last, 0, half), x.narrow(last, half, half)
+    both = split_axis(x, last, [2, DYNAMIC])
+    first, second = (without_axis(both.narrow(last, i, 1), last) for i in range(2))
+    return first, second
+
+
+def _parts_of_blocks(x: Term) -> Complex:
+    """A block of real parts and behind it one of imaginary parts; f16 and bf16 as f32."""
+    (wide,) = Term.widened(x.b, x.value)
+    return Complex(*halves(wide))
+
+
+def _parts_of_complex(x: Term) -> Complex:
+    """A cast of a complex number is its real part."""
+    assert isinstance(x.element, ComplexType)
+    part = x.element.element_type
+    return Complex(x.cast(part), (x * constant(x, -1j)).cast(part))
 
 
 class SpectrumOp(RlxOp):
@@ -138,14 +165,43 @@ class SpectrumOp(RlxOp):
         bins = real.shape[-1] // 2 + 1
         return (real * real + imaginary * imaginary)[..., :bins]
 
-    def insert_power(self, b: Builder) -> SSAValue:
-        """The operations of :meth:`power`; n_fft must be known."""
-        axis, n_fft, bins = len(self.shape(0)) - 1, self.n_fft(), self.bins()
-        if n_fft == DYNAMIC:
-            self.fail("it has a decomposition for a known last extent only")
-        parts = [b.insert(NarrowOp(self.operands[0], axis, start, bins)).result for start in (0, n_fft)]
-        squares = [b.insert(BinaryOp("mul", part, part)).result for part in parts]
-        return b.insert(BinaryOp("add", *squares)).result
+    def known_power(self, b: Builder) -> Term:
+        """:meth:`power` where n_fft is known."""
+        x, bins = Term(b, self.operands[0]), self.bins()
+        real, imaginary = (part.narrow(x.rank - 1, 0, bins) for part in halves(x))
+        return real * real + imaginary * imaginary
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """Real and imaginary parts at n_fft frequencies, of which those up to half the rate count."""
+
+    real: Term
+    imaginary: Term
+
+    @classmethod
+    def of(cls, b: Builder, spectrum: SSAValue) -> _Bins:
+        return cls(*halves(Term(b, spectrum)))
+
+    @property
+    def place(self) -> Term:
+        """[n_fft]."""
+        return positions(self.real, self.real.rank - 1)
+
+    def count(self) -> Term:
+        """n_fft/2 + 1."""
+        return extent(self.real, self.real.rank - 1).binary("div", 2) + 1
+
+    def power(self, beyond: float = 0.0) -> Term:
+        """|X|², and ``beyond`` for frequencies that do not count."""
+        power = self.real * self.real + self.imaginary * self.imaginary
+        return self.place.compare("lt", self.count()).where(power, beyond)
+
+    def filters(self, filters: Term) -> Term:
+        """[n_mels, n_fft/2 + 1] with zeros to n_fft."""
+        place, count = self.place, self.count()
+        whole = filters.insert(GatherOp(filters.value, place.binary("min", count - 1).value, 1))
+        return place.compare("lt", count).where(whole, 0.0)
 
 
 @irdl_op_definition
@@ -193,20 +249,33 @@ class WelchPeaksOp(SpectrumOp):
         return (result,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        power, bins = self.insert_power(b), self.bins()
-        segments, k = self.n_segments.value.data, min(self.k.value.data, bins)
-        weights = np.full(bins, 2.0)
-        weights[[0, -1]] = 1.0
-        doubled = b.insert(BinaryOp("mul", power, b.insert(ConstantOp.of(weights, TensorType(f32, (bins,)))))).result
-        grouped = b.insert(ReshapeOp(doubled, [-1, segments, bins])).result
-        mean = b.insert(ReduceOp("mean", grouped, [1])).result
-        order = b.insert(TopKOp(mean, k)).result
-        powers = b.insert(GatherElementsOp(mean, order, 1)).result
-        pairs = [b.insert(ReshapeOp(v, [-1, k, 1])).result for v in (converted(b, order, f32), powers)]
-        value = b.insert(ReshapeOp(b.insert(ConcatOp(pairs, 2)), [-1, 2 * k])).result
+        """Where the number of bins is unknown, ``k`` more than there are can be found, and count as zeros."""
+        k, known = self.k.value.data, self.bins() != DYNAMIC
+        if known:
+            power = self.known_power(b)
+            last = constant(power, np.array(self.bins() - 1), i32)
+            k = min(k, self.bins())
+        else:
+            bins = _Bins.of(b, self.spectrum)
+            power = bins.power(beyond=-np.inf)
+            power = power.insert(PadOp(power.value, [0, 0, 0, k], value=-np.inf))
+            last = bins.count() - 1
+        place = positions(power, 1)
+        single = place.compare("eq", 0) | place.compare("eq", last)
+        doubled = single.where(power, power * 2.0)
+        mean = split_axis(doubled, 0, [DYNAMIC, self.n_segments.value.data]).mean([1])
+        mean = without_axis(mean, 1)
+        order = mean.insert(TopKOp(mean.value, k, result_type=TensorType(i32, [mean.shape[0], k])))
+        powers = mean.insert(GatherElementsOp(mean.value, order.value, 1))
+        found = [order.cast(f32), powers]
+        if not known:
+            counts = order.compare("le", last)
+            found = [counts.where(value, 0.0) for value in found]
+        pairs = [value.reshape([-1, k, 1]) for value in found]
+        value = pairs[0].concat(2, pairs[1]).reshape([-1, 2 * k])
         if k < self.k.value.data:
-            value = b.insert(PadOp(value, [0, 0, 0, 2 * (self.k.value.data - k)])).result
-        return self.as_results(value)
+            value = value.insert(PadOp(value.value, [0, 0, 0, 2 * (self.k.value.data - k)]))
+        return self.as_results(value.value)
 
 
 LEAST_MEL = 1e-10
@@ -248,21 +317,28 @@ class LogMelOp(SpectrumOp):
         return ((np.maximum(mel, floor) + 4) / 4,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        def binary(kind: str, lhs: SSAValue, rhs: SSAValue | float) -> SSAValue:
-            other = rhs if isinstance(rhs, SSAValue) else scalar(b, rhs, f32)
-            return b.insert(BinaryOp(kind, lhs, other)).result
+        filters = Term(b, self.filters)
+        if self.bins() == DYNAMIC:
+            bins = _Bins.of(b, self.spectrum)
+            power, filters = bins.power(), bins.filters(filters)
+        else:
+            power = self.known_power(b)
+        decades = _decades(_product(power, filters.transpose([1, 0])))
+        cut = decades.binary("max", decades.reduce("max", [decades.rank - 1]) - MEL_RANGE)
+        return self.as_results(((cut + 4.0) / 4.0).value)
 
-        power, last = self.insert_power(b), len(self.shape(0)) - 1
-        is_vector = last == 0
-        rows = b.insert(ReshapeOp(power, [1, self.bins()])).result if is_vector else power
-        mel = b.insert(MatMulOp(rows, b.insert(TransposeOp(self.filters, [1, 0])))).result
-        if is_vector:
-            mel = b.insert(ReshapeOp(mel, [-1])).result
-        natural = b.insert(ActivationOp("log", binary("max", mel, LEAST_MEL))).result
-        decades = binary("mul", natural, 1 / float(np.log(10)))
-        largest = b.insert(ReduceOp("max", decades, [last], keep_dim=True)).result
-        cut = binary("max", decades, binary("sub", largest, MEL_RANGE))
-        return self.as_results(binary("div", binary("add", cut, 4.0), 4.0))
+
+def _product(rows: Term, matrix: Term) -> Term:
+    """rows·matrix along the last axis, which may be the only one."""
+    if rows.rank > 1:
+        return rows.insert(MatMulOp(rows.value, matrix.value))
+    single = rows.reshape([1, rows.shape[0]])
+    return single.insert(MatMulOp(single.value, matrix.value)).reshape([matrix.shape[1]])
+
+
+def _decades(energy: Term) -> Term:
+    """log10 of the energies, at least that of the least."""
+    return energy.binary("max", LEAST_MEL).apply("log") * (1 / float(np.log(10)))
 
 
 @irdl_op_definition
@@ -308,3 +384,20 @@ class LogMelBackwardOp(SpectrumOp):
         for start in (0, n_fft):
             result[..., start : start + bins] = 2 * spectrum[..., start : start + bins] * d_power
         return (result,)
+
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        bins, dy = _Bins.of(b, self.spectrum), Term(b, self.dy) / 4.0
+        filters = bins.filters(Term(b, self.filters))
+        energy = _product(bins.power(), filters.transpose([1, 0]))
+        mel, last = _decades(energy), energy.rank - 1
+        kept = mel.compare("ge", mel.reduce("max", [last]) - MEL_RANGE)
+        passed_on = kept.where(dy.like(0.0), dy).reduce("sum", [last])
+        first = mel.insert(ArgReduceOp("max", mel.value, last, keep_dim=True))
+        is_first = first.compare("eq", positions(mel, last, first.element))
+        d_mel = kept.where(dy, 0.0)
+        d_mel = is_first.where(d_mel + passed_on, d_mel)
+        slope = d_mel / (energy.binary("max", LEAST_MEL) * float(np.log(10)))
+        d_power = _product(energy.compare("gt", LEAST_MEL).where(slope, 0.0), filters)
+        counts = bins.place.compare("lt", bins.count())
+        parts = [counts.where(part * d_power * 2.0, 0.0) for part in (bins.real, bins.imaginary)]
+        return self.as_results(parts[0].concat(last, parts[1]).value)
