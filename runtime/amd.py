@@ -16,7 +16,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.runtime import toolchain
-from rlx_dialect.runtime.kernels import Resources, device_text, index_width
+from rlx_dialect.runtime.kernels import Resources, UnsupportedKernel, device_text, index_width
 
 FEATURES: Mapping[str, str] = {"gfx942": "", "gfx1100": "+wavefrontsize64"}
 """Chips (MI300, RX 7900), and what LLVM is to switch on for them: waves of 64, so that one schedule fits all."""
@@ -28,6 +28,10 @@ _DEVICE_MODULE = re.compile(r"^  gpu\.module [^\n]*\{$\n(.*?)^  \}$", re.DOTALL 
 _INTRINSIC = re.compile(r"^(declare .*@llvm\..*\)) #\d+$", re.MULTILINE)
 _USED_GROUP = re.compile(r"^(?:define|  ).*?(#\d+)", re.MULTILINE)
 _GROUP = re.compile(r"^attributes (#\d+) = .*\n", re.MULTILINE)
+_INSTRUCTION = re.compile(r"@__ocml_(ceil|floor|rint|trunc)_(f\d+)\(")
+"""Functions of AMD's library that are instructions of all chips."""
+_DEFINITION = re.compile(r"^define [^\n]*@(\w+)\((.*?)^\}", re.DOTALL | re.MULTILINE)
+_LIBRARY_CALL = re.compile(r"call [^\n]*@(__oc\w+)\(")
 _ADDRESS = re.compile(r"[ \t]*// [0-9A-F]+: .*$", re.MULTILINE)
 
 
@@ -72,7 +76,20 @@ def llvm_text(module: ModuleOp, chip: str) -> str:
     device = f"gpu.module(lower-affine,convert-scf-to-cf,{conversion},canonicalize,cse,reconcile-unrealized-casts)"
     converted = toolchain.run("mlir-opt", [f"--pass-pipeline=builtin.module({device})"], device_text(module)).decode()
     bodies = "".join(match[1] for match in _DEVICE_MODULE.finditer(converted))
-    return _older(toolchain.run("mlir-translate", ["--mlir-to-llvmir"], f"module {{\n{bodies}}}").decode())
+    text = toolchain.run("mlir-translate", ["--mlir-to-llvmir"], f"module {{\n{bodies}}}").decode()
+    text = _INSTRUCTION.sub(r"@llvm.\1.\2(", text)
+    _refuse_library_calls(text)
+    return _older(text)
+
+
+def _refuse_library_calls(text: str) -> None:
+    """Raise UnsupportedKernel that lists the kernels that call AMD's device library, which is not linked."""
+    problems: list[str] = []
+    for function in _DEFINITION.finditer(text):
+        calls = sorted(set(_LIBRARY_CALL.findall(function[2])))
+        problems += [f"kernel '{function[1]}': {call} of AMD's device library has no other form here" for call in calls]
+    if problems:
+        raise UnsupportedKernel("\n".join(problems))
 
 
 def _older(text: str) -> str:

@@ -20,6 +20,10 @@ class UnsupportedKernel(ToolError):
     """A kernel that has no right form on the hardware asked for."""
 
 
+class DeviceError(ToolError):
+    """No device, or one that cannot run the graph."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """What one kernel takes of its GPU, as the assembler says."""

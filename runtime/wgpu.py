@@ -1,14 +1,13 @@
 """Run GPU kernels through wgpu: Vulkan, Metal or Direct3D, or Mesa's Vulkan on the CPU where there is no GPU.
 
-Parameters are uploaded once, when a graph is compiled. A run writes the inputs, launches every kernel in one
-pass on buffers that stay on the device, and reads the outputs.
+Pipelines and bindings are made once, all launches of a run are one pass; see :mod:`.plan_engine`.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
-from rlx_dialect.runtime.engine import bind
-from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, from_buffer, launch_plan, to_buffer
+from rlx_dialect.runtime.kernels import DeviceError
+from rlx_dialect.runtime.launch_plan import ALIGNMENT, Launch, LaunchPlan, launch_plan
+from rlx_dialect.runtime.plan_engine import PlanExecutable
 from rlx_dialect.runtime.spirv import SpirvKernel, serialize
-from rlx_dialect.runtime.toolchain import ToolError, ToolMissing
+from rlx_dialect.runtime.toolchain import ToolMissing
 
 if TYPE_CHECKING:
     import wgpu
@@ -39,10 +39,6 @@ _LIMITS = (
     "max-storage-buffers-per-shader-stage",
 )
 """What is asked for as high as the adapter has it."""
-
-
-class DeviceError(ToolError):
-    """No device, or one that cannot run the graph."""
 
 
 @dataclass(frozen=True)
@@ -88,52 +84,44 @@ class WgpuEngine:
         return WgpuExecutable(launch_plan(module), serialize(module), weights, open_device())
 
 
-class WgpuExecutable:
+class WgpuExecutable(PlanExecutable):
     """A compiled graph with its parameters on the device."""
 
     def __init__(self, plan: LaunchPlan, kernels: list[SpirvKernel], weights: Mapping[str, Array], device: Device):
+        _check_limits(plan, kernels, device)
+        self._device = device
+        self._buffers: list[wgpu.GPUBuffer] = []
+        arity = {launch.kernel: len(launch.buffers) for launch in (*plan.setup, *plan.launches)}
+        self._pipelines = {k.name: self._pipeline(k, arity[k.name]) for k in kernels if k.name in arity}
+        self._groups: dict[Launch, Any] = {}
+        super().__init__(plan, weights)
+
+    def _allocate(self, sizes: Sequence[int]) -> None:
         import wgpu
 
-        self._plan = plan
-        self._device = device
-        _check_limits(plan, kernels, device)
-        parameters = bind("parameter", plan.signature.params, weights)
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        self._buffers = [device.handle.create_buffer(size=size, usage=usage) for size in plan.sizes]
-        for buffer, value, slot in zip(plan.params, parameters, plan.stored.params, strict=True):
-            self._write(buffer, to_buffer(value, slot))
-        for buffer, value in plan.constants.items():
-            data = value.tobytes()
-            self._write(buffer, data + bytes(-len(data) % 4))
-        arity = {launch.kernel: len(launch.buffers) for launch in plan.launches}
-        pipelines = {k.name: self._pipeline(k, arity[k.name]) for k in kernels if k.name in arity}
-        self._steps = [
-            (pipelines[launch.kernel][0], self._bind(launch, pipelines[launch.kernel][1]), launch.groups)
-            for launch in plan.launches
-        ]
-
-    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """The outputs in result order. Raises BindingError."""
-        signature, stored = self._plan.signature, self._plan.stored
-        values = bind("input", signature.inputs, inputs)
-        for buffer, value, slot in zip(self._plan.inputs, values, stored.inputs, strict=True):
-            self._write(buffer, to_buffer(value, slot))
-        encoder = self._device.handle.create_command_encoder()
-        compute = encoder.begin_compute_pass()
-        for pipeline, group, groups in self._steps:
-            compute.set_pipeline(pipeline)
-            compute.set_bind_group(0, group)
-            compute.dispatch_workgroups(*groups)
-        compute.end()
-        self._device.handle.queue.submit([encoder.finish()])
-        return [
-            from_buffer(cast("memoryview", self._device.handle.queue.read_buffer(self._buffers[buffer])), slot, seen)
-            for buffer, slot, seen in zip(self._plan.outputs, stored.outputs, signature.outputs, strict=True)
-        ]
+        self._buffers = [self._device.handle.create_buffer(size=size, usage=usage) for size in sizes]
 
     def _write(self, buffer: int, data: bytes) -> None:
-        if data:
-            self._device.handle.queue.write_buffer(self._buffers[buffer], 0, data)
+        self._device.handle.queue.write_buffer(self._buffers[buffer], 0, data)
+
+    def _read(self, buffer: int) -> memoryview:
+        return cast("memoryview", self._device.handle.queue.read_buffer(self._buffers[buffer]))
+
+    def _launch(self, launches: Sequence[Launch]) -> None:
+        encoder = self._device.handle.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        for launch in launches:
+            compute.set_pipeline(self._pipelines[launch.kernel][0])
+            compute.set_bind_group(0, self._bind(launch))
+            compute.dispatch_workgroups(*launch.groups)
+        compute.end()
+        self._device.handle.queue.submit([encoder.finish()])
+
+    def _wait(self) -> None:
+        # wgpu 0.32 fails in on_submitted_work_done; a word that is read comes after all that was submitted.
+        if self._buffers:
+            self._device.handle.queue.read_buffer(self._buffers[0], 0, ALIGNMENT)
 
     def _pipeline(self, kernel: SpirvKernel, arity: int) -> tuple[Any, Any]:
         """The pipeline of one kernel and the layout of its buffers."""
@@ -155,12 +143,17 @@ class WgpuExecutable:
             )
         return pipeline, layout
 
-    def _bind(self, launch: Launch, layout: Any) -> Any:
-        entries = [
-            {"binding": i, "resource": {"buffer": self._buffers[b], "offset": 0, "size": self._buffers[b].size}}
-            for i, b in enumerate(launch.buffers)
-        ]
-        return self._device.handle.create_bind_group(layout=layout, entries=entries)
+    def _bind(self, launch: Launch) -> Any:
+        """The buffers of a launch, bound once."""
+        if launch not in self._groups:
+            buffers = [self._buffers[b] for b in launch.buffers]
+            entries = [
+                {"binding": i, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
+                for i, buffer in enumerate(buffers)
+            ]
+            layout = self._pipelines[launch.kernel][1]
+            self._groups[launch] = self._device.handle.create_bind_group(layout=layout, entries=entries)
+        return self._groups[launch]
 
 
 @contextmanager
@@ -185,7 +178,7 @@ def _check_limits(plan: LaunchPlan, kernels: list[SpirvKernel], device: Device) 
     bindings = device.limits["max-storage-buffers-per-shader-stage"]
     groups = device.limits["max-compute-workgroups-per-dimension"]
     size = min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"])
-    for launch in plan.launches:
+    for launch in (*plan.setup, *plan.launches):
         if len(launch.buffers) > bindings:
             problems.append(f"kernel '{launch.kernel}' takes {len(launch.buffers)} buffers, at most {bindings}")
         if max(launch.groups) > groups:

@@ -108,6 +108,41 @@ def test_parameters_are_read_once_and_stay():
     np.testing.assert_array_equal(same, X + 1)
 
 
+def test_what_a_run_needs_is_made_once(monkeypatch: pytest.MonkeyPatch):
+    """No buffer, pipeline or binding is made by a run, and it writes nothing but its inputs."""
+    add = kernel("f32", "%y = arith.addf %x, %x : f32", name="double")
+    body = "%a = memref.alloc() : memref<8xf32>\nLAUNCH double (%w, %a)\nLAUNCH double (%x, %a)"
+    module = host(body, f'{INPUT}, %w: {VECTOR} {{rlx.param = "w"}}', VECTOR, "%a", add)
+    executable = WgpuEngine().compile(module, {"w": X})
+    executable.run({"x": X})
+    handle = open_device().handle
+
+    def refuse(*arguments: object, **options: object):
+        raise AssertionError("made anew")
+
+    for maker in ("create_buffer", "create_bind_group", "create_compute_pipeline", "create_shader_module"):
+        monkeypatch.setattr(type(handle), maker, refuse)
+    written: list[int] = []
+    write = type(handle.queue).write_buffer
+
+    def count(queue: object, buffer: object, offset: int, data: bytes):
+        written.append(len(data))
+        write(queue, buffer, offset, data)  # pyright: ignore
+
+    monkeypatch.setattr(type(handle.queue), "write_buffer", count)
+    (y,) = executable.run({"x": X + 1})
+    np.testing.assert_array_equal(y, 2 * (X + 1))
+    assert written == [32]
+
+
+def test_launches_alone_work_on_what_the_buffers_hold():
+    executable = WgpuEngine().compile(chain(), {})
+    expected = executable.run({"x": X})
+    executable.launch()
+    for found, value in zip(executable.run({"x": X}), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
 def test_results_are_copies():
     executable = WgpuEngine().compile(chain(), {})
     first = executable.run({"x": X})[0]
