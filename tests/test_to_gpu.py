@@ -135,11 +135,10 @@ def refused(module: ModuleOp, target: str = "wgpu") -> list[str]:
 def test_all_that_is_not_lowered_is_one_error():
     module = parse("""
       !x = tensor<1x2x5x5xf32>
-      !w = tensor<3x2x3x3xf32>
-      !y = tensor<1x3x3x3xf32>
+      !y = tensor<1x2x3x3xf32>
       !v = tensor<4xf32>
-      func.func @main(%x: !x, %w: !w, %i: tensor<2xi64>) -> (!y, !v) {
-        %c = rlx.conv %x, %w {kernel_size = [3, 3]} : (!x, !w) -> !y
+      func.func @main(%x: !x, %i: tensor<2xi64>) -> (!y, !v) {
+        %c = rlx.pool max %x {kernel_size = [3, 3]} : !x -> !y
         %a = rlx.activation relu %c : !y
         %z = rlx.constant dense<0.0> : !v
         %u = rlx.constant dense<1.0> : tensor<2xf32>
@@ -150,18 +149,17 @@ def test_all_that_is_not_lowered_is_one_error():
         lower(module)
     assert str(error.value) == (
         "2 operations not yet lowered to gpu for wgpu:\n"
-        "  rlx.conv %c: it has no kernel and is not made of simpler operations\n"
+        "  rlx.pool %c: it has no kernel and is not made of simpler operations\n"
         "  rlx.scatter_add %s: it has no kernel and is not made of simpler operations"
     )
 
 
 def test_a_part_of_a_decomposition_names_the_whole():
-    types = "(tensor<1x2x5x5xf32>, tensor<3x2x3x3xf32>, tensor<3xf32>) -> tensor<1x3x3x3xf32>"
-    arguments = "%x: tensor<1x2x5x5xf32>, %w: tensor<3x2x3x3xf32>, %b: tensor<3xf32>"
-    body = f"%y = rlx.fused_conv_bias_act relu %x, %w, %b {{kernel_size = [3, 3]}} : {types}"
-    (problem,) = refused(graph(body, arguments, "tensor<1x3x3x3xf32>", "%y"))
-    assert problem.startswith("rlx.conv")
-    assert ", a part of rlx.fused_conv_bias_act %y: it has no kernel" in problem
+    types = "(tensor<2x6x4xf32>, tensor<2x6xi64>) -> tensor<7x4xf32>"
+    body = f"%y = rlx.gather_backward %g, %i {{extent = 7}} : {types}"
+    (problem,) = refused(graph(body, "%g: tensor<2x6x4xf32>, %i: tensor<2x6xi64>", "tensor<7x4xf32>", "%y"))
+    assert problem.startswith("rlx.scatter_add")
+    assert ", a part of rlx.gather_backward %y: it has no kernel" in problem
 
 
 def test_dynamic_extents_are_refused_by_name():
