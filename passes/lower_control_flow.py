@@ -17,8 +17,10 @@ After::
     %0 = rlx.where %p, %1, %x : (tensor<i1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
 
 A ``rlx.while`` runs all its ``max_iterations``, and an ``rlx.where`` in each keeps the values once the condition has
-failed. One without a bound, or with a larger one than ``max-unroll``, is an error: no target has a loop. ``rlx.scan``
-stays as it is unless ``unroll-scan`` asks for its steps one after the other. Bodies may hold further control flow.
+failed. One without a bound, or with a larger one than ``max-unroll``, is an error. ``rlx.scan`` stays as it is unless
+``unroll-scan`` asks for its steps one after the other. Bodies may hold further control flow.
+
+For a target whose lowering writes branches and loops (``loops``) all that stays: nothing is computed that is not taken.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class LowerWhile(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: WhileOp, rewriter: PatternRewriter, /) -> None:
         if op.max_iterations is None:
-            raise DiagnosticException(f"{describe(op)}: it has no max_iterations, and no target runs such a loop")
+            raise DiagnosticException(f"{describe(op)}: it has no max_iterations, and the target has no loops")
         if (count := op.max_iterations.value.data) > self.max_unroll:
             raise DiagnosticException(f"{describe(op)}: {count} iterations are more than max-unroll={self.max_unroll}")
         rewriter.replace(op, [], op.decompose(rewriter))
@@ -72,13 +74,15 @@ class UnrollScan(RewritePattern):
 
 @dataclass(frozen=True)
 class LowerControlFlow(ModulePass):
-    """``max_unroll``: the most iterations of a loop; ``unroll_scan``: take scans apart, too."""
+    """``max_unroll``: the most iterations of a loop; ``unroll_scan``: take scans apart, too; ``loops``: see above."""
 
     name = "rlx-lower-control-flow"
 
     max_unroll: int = 1024
     unroll_scan: bool = False
+    loops: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scans = [UnrollScan(self.max_unroll)] if self.unroll_scan else []
-        apply_patterns(op, [LowerIf(), LowerWhile(self.max_unroll), *scans])
+        others = [] if self.loops else [LowerIf(), LowerWhile(self.max_unroll)]
+        apply_patterns(op, [*others, *scans])

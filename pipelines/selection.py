@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rlx_dialect.base import RlxOp
     from rlx_dialect.passes.matching.fusion import FusionPass
 
-OptionText = Callable[[Situation], bool | float | str]
+OptionText = Callable[[Situation], bool | float | str | None]
+"""The value of an option; None where it is left out."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Row:
     """The pass is a FusionPass, so that it has a numerics class and the option ``strict``."""
 
 
+def _loops(situation: Situation) -> bool | None:
+    return True if situation.target.loops else None
+
+
 def _threshold(situation: Situation) -> int:
     return situation.options.fuse_attn_threshold
 
@@ -83,7 +88,7 @@ NO_WEIGHT_CONCAT = On("no_weight_concat_fusion")
 # the narrow SwiGLU after them, since it consumes what they make; regions are marked before they are combined, and
 # decomposed before they are unfused.
 ROWS: tuple[Row, ...] = (
-    Row("rlx-lower-control-flow", runs_when_skipping=True, is_fusion=False),
+    Row("rlx-lower-control-flow", options={"loops": _loops}, runs_when_skipping=True, is_fusion=False),
     Row("rlx-lower-dot-general", runs_when_skipping=True),
     Row("rlx-canonicalize-ops"),
     Row(
@@ -204,7 +209,8 @@ def decide(situation: Situation, newcomers: Sequence[Newcomer] = ()) -> list[Dec
 
 
 def _decide(row: Row, situation: Situation) -> Decision:
-    options = [(key, value(situation)) for key, value in row.options.items()]
+    values = ((key, value(situation)) for key, value in row.options.items())
+    options = [(key, value) for key, value in values if value is not None]
     if row.is_fusion and situation.options.numerics is NumericsPolicy.STRICT:
         options.append(("strict", True))
     spec = PassSpec(row.pass_name, tuple(options))

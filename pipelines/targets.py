@@ -68,6 +68,8 @@ class Target:
     """Unfusing leaves regions alone that resize their input on the way in."""
     native_regions: bool = True
     """It has kernels for transform and batch regions."""
+    loops: bool = False
+    """Its lowering writes branches and loops, so that control flow stays as it is."""
     variables: tuple[Variable, ...] = ()
     """The variables that its canonical options read, besides those that all targets do."""
     other_lowerings: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
@@ -93,6 +95,7 @@ CPU = Target(
     unfuses_regions=True,
     unfuse_keeps_prologue=False,
     native_regions=False,
+    loops=True,
 )
 METAL = Target(
     "metal",

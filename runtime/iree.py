@@ -114,9 +114,10 @@ def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
 
 def _insert_barriers(function: FuncOp) -> None:
     order = {op: index for index, op in enumerate(function.body.block.ops)}
-    for op in list(order):
-        if op.attributes.pop(BARRIER, None) is None:
-            continue
+    marked = [op for op in function.walk() if op.attributes.pop(BARRIER, None) is not None]
+    for op in marked:
+        if op not in order:
+            continue  # IREE forms no dispatches across the bounds of a branch or a loop.
         assert isinstance(op, LinalgStructuredOperation)
         for value in dict.fromkeys(op.operands[: len(op.operands) - len(op.results)]):
             if isinstance(value.type, TensorType) and not isinstance(value, BlockArgument):

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from rlx_dialect.base import RlxOp, element_of
 from rlx_dialect.dtypes import Array, is_unsigned
@@ -81,6 +81,28 @@ class Conversion(Tensors):
         if element_of(value) == element:
             return value
         return self.elementwise(self.extents(value), [value], element, lambda b, e: convert_float(e[0], element, b))
+
+    def lowered_type(self, value: SSAValue) -> Attribute:
+        """The type of the lowered form of a result."""
+        return signless(value.type)
+
+    def inlined(self, body: Region, into: Block, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """Lower the operations of an RLX body at the end of ``into``, for these lowered arguments; what it yields."""
+        outer = self.b
+        with self.nested():
+            source = body.clone().block
+            self._lowered.update(zip(source.args, values, strict=True))
+            *ops, terminator = source.ops
+            for op in ops:
+                op.detach()
+                into.add_op(op)
+                assert isinstance(op, RlxOp)
+                self._convert(op)
+            yielded = [self.value(value) for value in terminator.operands]
+            terminator.detach()
+            terminator.erase()
+        self.b = outer
+        return yielded
 
     # The walk.
 

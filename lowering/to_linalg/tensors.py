@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects import arith, cf, scf, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -295,6 +295,39 @@ class Tensors:
 
         return self.generic(loops, [], element_of(source), body)
 
+    def loop(
+        self,
+        rounds: Extent,
+        carried: Sequence[SSAValue],
+        body: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]],
+        *,
+        step: int = 1,
+        first: Extent = 0,
+        fixed: bool = True,
+    ) -> list[SSAValue]:
+        """The values that ``body`` gives after ``first``, ``first + step`` … below ``rounds``, each from those before.
+
+        ``body`` takes the number of the round and the values, and writes at :attr:`b`, which is inside the loop then.
+        ``fixed``: no extent changes from round to round.
+        """
+        block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
+        bounds = [self.index(extent) for extent in (first, rounds, step)]
+        outer = self.b
+        with self.nested():
+            self.b = Builder(InsertPoint.at_end(block))
+            self._same_extents(block.args[1:], carried if fixed else [])
+            index, *values = block.args
+            self.b.insert(scf.YieldOp(*body(index, values)))
+        self.b = outer
+        results = self.b.insert(scf.ForOp(*bounds, carried, block)).results
+        self._same_extents(results, carried if fixed else [])
+        return list(results)
+
+    def _same_extents(self, values: Sequence[SSAValue], like: Sequence[SSAValue]) -> None:
+        self.known_extents |= {
+            v: self.known_extents[o] for v, o in zip(values, like, strict=False) if o in self.known_extents
+        }
+
     # Movement.
 
     def reshape(self, value: SSAValue, extents: Sequence[Extent]) -> SSAValue:
@@ -334,14 +367,22 @@ class Tensors:
         return self.made(op, extents)
 
     def slice(
-        self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[Extent], strides: Sequence[int] | None = None
+        self,
+        value: SSAValue,
+        offsets: Sequence[Extent],
+        sizes: Sequence[Extent],
+        strides: Sequence[int] | None = None,
+        *,
+        kept: Sequence[int] | None = None,
     ) -> SSAValue:
+        """A part of ``value``; ``kept`` are the axes of the result where others, of extent 1, are dropped."""
+        extents = sizes if kept is None else [sizes[axis] for axis in kept]
         if 0 in sizes:
             # A slice may not begin where its operand ends.
-            return self.empty(sizes, element_of(value))
-        type = TensorType(element_of(value), static_shape(sizes))
+            return self.empty(extents, element_of(value))
+        type = TensorType(element_of(value), static_shape(extents))
         steps = strides or [1] * len(sizes)
-        return self.made(tensor.ExtractSliceOp(value, offsets, sizes, steps, type), sizes)
+        return self.made(tensor.ExtractSliceOp(value, offsets, sizes, steps, type), extents)
 
     def narrow(self, value: SSAValue, axis: int, start: int, length: Extent, step: int = 1) -> SSAValue:
         """``length`` elements from ``start`` on along one axis, every ``step``-th."""
@@ -355,11 +396,19 @@ class Tensors:
             [step if a == axis else 1 for a in range(rank)],
         )
 
-    def insert(self, value: SSAValue, into: SSAValue, offsets: Sequence[int]) -> SSAValue:
-        """``into`` with ``value`` written over a part of it."""
-        sizes = self.extents(value)
-        static = static_shape(sizes)
-        op = tensor.InsertSliceOp.get(value, into, static, offsets, sizes=self.dynamic(sizes))
+    def insert(
+        self, value: SSAValue, into: SSAValue, offsets: Sequence[Extent], sizes: Sequence[Extent] | None = None
+    ) -> SSAValue:
+        """``into`` with ``value`` written over a part of it, of ``sizes`` where ``value`` leaves out extents of 1."""
+        sizes = self.extents(value) if sizes is None else sizes
+        op = tensor.InsertSliceOp.get(
+            value,
+            into,
+            static_shape(sizes),
+            static_shape(offsets),
+            offsets=self.dynamic(offsets),
+            sizes=self.dynamic(sizes),
+        )
         return self.made(op, self.extents(into))
 
     def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:

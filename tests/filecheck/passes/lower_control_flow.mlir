@@ -1,6 +1,20 @@
 // RUN: rlx-opt -p rlx-lower-control-flow %s | filecheck %s
 // RUN: not rlx-opt -p rlx-lower-control-flow{max-unroll=1} %s 2>&1 | filecheck %s --check-prefix=LIMIT
+// RUN: rlx-opt -p rlx-lower-control-flow{loops=true} %s | filecheck %s --check-prefix=LOOPS
+// RUN: rlx-opt --pipeline=cpu %s | filecheck %s --check-prefix=SCF
 
+// LOOPS-NOT: rlx.where
+// LOOPS: rlx.if(
+// LOOPS: rlx.while(
+
+// SCF-LABEL: func.func @branch(
+// SCF: scf.if
+// SCF: math.exp
+// SCF: } else {
+// SCF-NEXT: scf.yield
+// SCF-LABEL: func.func @loop(
+// SCF: scf.while
+// SCF: scf.condition
 // CHECK-LABEL: func.func @branch(
 // CHECK-NEXT: %0 = rlx.activation exp %x : tensor<2x3xf32>
 // CHECK-NEXT: %1 = rlx.where %p, %0, %x : (tensor<i1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
