@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import zipfile
@@ -26,6 +27,7 @@ from rlx_dialect.pipelines.named import FUSE_SUFFIX, lowering_pipeline, run_name
 from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import TARGETS
 from rlx_dialect.progress import step
+from rlx_dialect.runtime import metal
 from rlx_dialect.runtime.compare import difference, tolerance
 from rlx_dialect.runtime.engine import Engine, Executable, Signature, bind
 from rlx_dialect.runtime.toolchain import ToolError
@@ -35,12 +37,19 @@ from rlx_dialect.xdsl_compat import rlx_context
 
 ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
     "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu", "mlx", "tpu"})),
+    "native": ("rlx_dialect.runtime.native", "NativeEngine", frozenset({"cpu"})),
     "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine", frozenset({"wgpu", "metal"})),
+    "metal": ("rlx_dialect.runtime.metal", "MetalEngine", frozenset({"metal"})),
+    "cuda": ("rlx_dialect.runtime.cuda", "CudaEngine", frozenset({"cuda"})),
+    "hip": ("rlx_dialect.runtime.hip", "HipEngine", frozenset({"rocm"})),
 }
 """Engine classes by name, imported when chosen (each needs packages of its own), and whose lowered form each takes."""
 
-TARGET_ENGINES: Mapping[str, str] = {"cpu": "iree", "wgpu": "wgpu", "metal": "wgpu"}
-"""The engine of each target that runs on this machine; metal's kernels run as the SPIR-V that its MSL comes from."""
+ENGINE_LOWERINGS: Mapping[str, str] = {"native": "rlx-lower-to-cpu"}
+"""The lowering pass of engines that do not take what the target's own one makes."""
+
+TARGET_ENGINES: Mapping[str, str] = {"cpu": "iree", "wgpu": "wgpu", "metal": "metal", "cuda": "cuda", "rocm": "hip"}
+"""The engine of each target that has one; see :func:`default_engine`."""
 
 REFERENCE = "reference"
 
@@ -75,12 +84,24 @@ def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str
     if engine == REFERENCE:
         return Reference(clone, weights)
     with step(f"lower for {target}"):
-        run_pipeline(clone, lowering_pipeline(TARGETS[target]))
+        run_pipeline(clone, ENGINE_LOWERINGS.get(engine) or lowering_pipeline(TARGETS[target]))
         verify_module(clone, f"after {target}")
     module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
     with step(f"compile with {engine}"):
         return chosen().compile(clone, weights)
+
+
+def default_engine(target: str) -> str | None:
+    """The engine of a target, None where there is none; says so where another stands in for it."""
+    engine = TARGET_ENGINES.get(target)
+    if engine == "metal" and not metal.installed():
+        print(
+            "note: Metal is not here: engine 'wgpu' runs the SPIR-V that the Metal kernels are made from",
+            file=sys.stderr,
+        )
+        return "wgpu"
+    return engine
 
 
 def random_inputs(function: FuncOp, seed: int, dynamic: int) -> dict[str, Array]:
@@ -177,6 +198,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("model", type=Path, help="an .mlir file of rlx operations; its .safetensors file is found beside it")
     p.add_argument("--target", choices=sorted(TARGETS), default="cpu", help="whose pipeline fuses and lowers the graph")
     p.add_argument("--engine", choices=[REFERENCE, *ENGINES], help="what runs it (default: the target's own)")
+    p.add_argument(
+        "--threads", type=number_from(1), help="threads of engine native (default: OMP_NUM_THREADS, else all cores)"
+    )
     p.add_argument("--inputs", type=Path, help=".npz file of inputs by name (default: random ones)")
     p.add_argument("--outputs", type=Path, help=".npz file to write the outputs to, by name")
     p.add_argument(
@@ -198,6 +222,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments_: argparse.Namespace) -> int:
     """Exit status: 0, or 1 when ``--check`` found an output beyond tolerance."""
+    if arguments_.threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(arguments_.threads)
     path: Path = arguments_.model
     with step(f"read {path}"):
         module = read_module(path, rlx_context())
@@ -207,10 +233,10 @@ def run(arguments_: argparse.Namespace) -> int:
         weights = random_weights(function, arguments_.seed)
         if weights:
             print(f"{path}: no side file of weights: random ones from seed {arguments_.seed}", file=sys.stderr)
-    engine = arguments_.engine or TARGET_ENGINES.get(arguments_.target)
+    engine = arguments_.engine or default_engine(arguments_.target)
     if engine is None:
         able = ", ".join(sorted(TARGET_ENGINES))
-        raise UsageError(f"no engine runs target '{arguments_.target}' on this machine (runnable: {able})")
+        raise UsageError(f"no engine runs target '{arguments_.target}' (targets with one: {able})")
     if engine != REFERENCE and arguments_.target not in ENGINES[engine][2]:
         takes = ", ".join(sorted(ENGINES[engine][2]))
         raise UsageError(

@@ -36,6 +36,9 @@ VULKAN = "vulkan1.1"
 MSL_VERSION = "20300"
 """Metal 2.3 (macOS 11, iOS 14), the first with 64-bit integers in buffers."""
 
+# Buffers keep their bindings as indices: else those that a kernel does not touch would leave gaps to close.
+_MSL = ("-", "--msl", "--msl-version", MSL_VERSION, "--msl-decoration-binding")
+
 _EXTENSIONS = ("SPV_KHR_storage_buffer_storage_class", "SPV_KHR_16bit_storage")
 
 
@@ -56,7 +59,7 @@ class SpirvKernel:
         """The module as a Metal kernel. Raises UnsupportedKernel for f64, ToolMissing, ToolFailed."""
         if "Float64" in self.capabilities:
             raise UnsupportedKernel(f"kernel '{self.name}': Metal has no f64")
-        return toolchain.run("spirv-cross", ["-", "--msl", "--msl-version", MSL_VERSION], self.code).decode()
+        return toolchain.run("spirv-cross", _MSL, self.code).decode()
 
 
 @irdl_attr_definition

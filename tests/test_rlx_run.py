@@ -120,13 +120,37 @@ def test_messages_for_bad_files(model: Path, tmp_path: Path):
     assert len(message.splitlines()) == 2
 
 
-def test_a_target_without_an_engine_here(model: Path):
-    expected = "rlx-run: no engine runs target 'cuda' on this machine (runnable: cpu, metal, wgpu)"
-    assert run(model, "--target=cuda") == expected
+def test_a_target_without_an_engine(model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rlx_run, "TARGET_ENGINES", {"cpu": "iree", "wgpu": "wgpu"})
+    assert run(model, "--target=cuda") == "rlx-run: no engine runs target 'cuda' (targets with one: cpu, wgpu)"
     assert run(model, "--target=cuda", "--engine=reference", "--check") == 0
     assert str(run(model, "--target=wgpu", "--engine=iree")).endswith(
         "engine 'iree' does not take what target 'wgpu' lowers to (it takes: cpu, mlx, tpu)"
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("cuda", "no NVIDIA GPU can be used here: libcuda.so.1 or nvcuda.dll is not installed; it comes with NVIDIA's"),
+        ("rocm", "no AMD GPU can be used here: libamdhip64.so or "),
+    ],
+)
+def test_no_driver_is_one_line(model: Path, target: str, message: str, monkeypatch: pytest.MonkeyPatch):
+    def nothing(name: str):
+        raise OSError(name)
+
+    monkeypatch.setattr("ctypes.CDLL", nothing)
+    assert str(run(model, f"--target={target}")).startswith(f"rlx-run: {message}")
+
+
+def test_wgpu_stands_in_for_metal_and_says_so(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("rlx_dialect.runtime.metal.find_spec", lambda name: None)
+    assert run(model, "--target=metal", "--check") == 0
+    assert "engine 'wgpu' runs the SPIR-V that the Metal kernels are made from" in capsys.readouterr().err
+    assert "PyObjC's Metal is not installed" in str(run(model, "--target=metal", "--engine=metal"))
 
 
 def test_numbers_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]):
