@@ -19,10 +19,8 @@ class Cpu:
 
     name: str
     vector_bytes: int
-    tile_rows: int
-    """Rows of the contraction's register tile."""
-    tile_vectors: int
-    """Vectors along each row of it."""
+    registers: int
+    """Vector registers."""
     cache_bytes: int
     """What a core may keep of a panel of the right factor while it goes over the rows: about half its own cache."""
 
@@ -35,12 +33,12 @@ class Cpu:
 CPUS: dict[str, Cpu] = {
     row.name: row
     for row in (
-        Cpu("avx512", vector_bytes=64, tile_rows=8, tile_vectors=3, cache_bytes=640 << 10),
-        Cpu("avx2", vector_bytes=32, tile_rows=6, tile_vectors=2, cache_bytes=192 << 10),
-        Cpu("neon", vector_bytes=16, tile_rows=8, tile_vectors=3, cache_bytes=192 << 10),
+        Cpu("avx512", vector_bytes=64, registers=32, cache_bytes=640 << 10),
+        Cpu("avx2", vector_bytes=32, registers=16, cache_bytes=192 << 10),
+        Cpu("neon", vector_bytes=16, registers=32, cache_bytes=192 << 10),
     )
 }
-"""By instruction set. A tile leaves registers for its vectors of one row of the right factor and one of the left."""
+"""By instruction set."""
 
 BUFFERS: Hardware = replace(
     HARDWARE["cuda"], name="cpu", max_buffers=1 << 10, max_groups=1 << 40, bool_storage=i8, expand=frozenset()

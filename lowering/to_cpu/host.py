@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr, i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from rlx_dialect.graph import arguments
+from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering.to_cpu.contraction import (
+    Contraction,
+    PackedContraction,
+    choose_register_tile,
+    reads_left_in_place,
+)
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
 from rlx_dialect.lowering.to_cpu.invocations import Invocations
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
 from rlx_dialect.lowering.to_cpu.map import Map
 from rlx_dialect.lowering.to_cpu.math import CPU_EXPANSIONS
+from rlx_dialect.lowering.to_cpu.packing import Pack, PackSpec, alone
 from rlx_dialect.lowering.to_cpu.rows import Rows
+from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.expand import expand
-from rlx_dialect.lowering.to_gpu.host import KERNELS, Host, KernelModule
-from rlx_dialect.lowering.to_gpu.kernel import KernelSpec
+from rlx_dialect.lowering.to_gpu.host import KERNELS, LOAD_TIME, Host, KernelModule
+from rlx_dialect.lowering.to_gpu.kernel import KernelSpec, Operands
 from rlx_dialect.lowering.to_gpu.map import MapSpec
 from rlx_dialect.lowering.to_gpu.rows import RowSpec
+from rlx_dialect.lowering.to_gpu.views import Buffer
+from rlx_dialect.shapes import Shape, product
 
 SCHEDULES: Mapping[type[KernelSpec], type[Schedule[Any]]] = {
     KernelSpec: Invocations,
     MapSpec: Map,
     RowSpec: Rows,
+    PackSpec: Pack,
+    PackedContraction: Contraction,
 }
 """Who writes a spec for a CPU: what stands here for the nearest of its base classes."""
 
@@ -52,4 +68,59 @@ class CpuKernels(KernelModule):
         return (self.schedule(spec).groups, 1, 1, 1, 1, 1)
 
     def host(self, function: FuncOp) -> Host:
-        return Host(function, self)
+        return CpuHost(function, self)
+
+
+class CpuHost(Host):
+    """Writes the host function of one graph; contractions read panels, which are packed by launches of their own."""
+
+    kernels: CpuKernels
+
+    def __init__(self, function: FuncOp, kernels: CpuKernels):
+        super().__init__(function, kernels)
+        kinds = [a.kind for a in arguments(function)]
+        self._params = {a for a, kind in zip(self._entry.args, kinds, strict=True) if kind == "param"}
+        self._panels: dict[tuple[PackSpec, tuple[Buffer, ...]], Buffer] = {}
+
+    def launch(self, hint: str, spec: KernelSpec, operands: Operands) -> None:
+        if not isinstance(spec, ContractionSpec):
+            super().launch(hint, spec, operands)
+            return
+        tile = choose_register_tile(self.kernels.cpu, spec)
+        packs_left = not reads_left_in_place(spec)
+        panels = [self._packed(spec, spec.lhs, spec.rows, tile.rows, operands)] if packs_left else []
+        panels += [self._packed(spec, right, spec.columns, tile.width, operands) for right in spec.rights]
+        both = Operands([*operands.buffers, *panels])
+        super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left), both)
+
+    def _packed(self, spec: ContractionSpec, factor: Factor, free: Shape, width: int, operands: Operands) -> Buffer:
+        """The panels of a factor; those of what is known at load time are made once."""
+        if factor.type == i1:
+            raise NotLowered("products of truth values have no CPU form")
+        own, buffers = alone(factor, operands)
+        read = tuple(buffers.buffers)
+        pack = PackSpec((), spec.batch, free, spec.depth, own, width)
+        known = self._panels.get((pack, read))
+        if known is not None:
+            return known
+        size = pack.groups[0] * product(spec.depth) * width
+        view = self.new(factor.type, (size,), "panels")
+        assert isinstance(view.source, Buffer)
+        self._panels[pack, read] = view.source
+        made = Operands([*read, view.source])
+        super().launch("pack", replace(pack, slots=made.slots), made)
+        if all(self._is_load_time(buffer.value) for buffer in read):
+            for op in (view.source.value.owner, self._entry.last_op):
+                assert isinstance(op, Operation)
+                op.attributes[LOAD_TIME] = UnitAttr()
+        return view.source
+
+    def _is_load_time(self, value: SSAValue) -> bool:
+        """Whether a buffer holds a parameter or a constant."""
+        match value.owner:
+            case memref.ReinterpretCastOp():
+                return self._is_load_time(value.owner.source)
+            case memref.GetGlobalOp():
+                return True
+            case _:
+                return value in self._params

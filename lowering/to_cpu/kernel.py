@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -56,6 +56,18 @@ class CpuKernel(Kernel):
             return []
 
         self.loop(start, stop, step, [], once)
+
+    def smaller(self, a: Index, b: Index) -> Index:
+        return self._choice(min, "ult", a, b)
+
+    def greater(self, a: Index, b: Index) -> Index:
+        return self._choice(max, "ugt", a, b)
+
+    def _choice(self, of_numbers: Callable[[int, int], int], predicate: str, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return of_numbers(a, b)
+        x, y = self.index(a), self.index(b)
+        return self.op(arith.SelectOp(self.op(arith.CmpiOp(x, y, predicate)), x, y))
 
     def function(self, work: int) -> func.FuncOp:
         """The finished kernel; ``work`` is about what one group takes."""

@@ -1,0 +1,262 @@
+"""The contraction schedule: register tiles over packed panels of the right factor.
+
+A tile of rows x vectors is held in registers over a stretch of the contracted axes that keeps the panel in the core's
+own cache; then its sums go through a small buffer on the stack to the epilogue, a loop along the result's columns.
+The left factor is read where it lies, one number at a time, where it has one contracted stride; else it is packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import AnyFloat, VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from rlx_dialect.lowering.to_cpu.cpus import Cpu
+from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec
+from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, KernelSpec
+from rlx_dialect.lowering.to_gpu.views import coalesce
+from rlx_dialect.shapes import product
+
+MOST_ROWS = 8
+MOST_VECTORS = 8
+BLOCK_ROWS = 128
+"""Rows of one group, about: the left factor's share stays in a cache, and threads have groups to share."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """``rows`` x ``vectors`` x ``lanes`` sums of each right factor."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+
+def choose_register_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
+    """The tile that takes the fewest cycles, counting padding and loads; the larger of two that take equally many."""
+    rows, columns, factors = product(spec.rows), product(spec.columns), len(spec.rights)
+    lanes = cpu.lanes(spec.rhs.type)
+
+    def tile(vectors: int) -> RegisterTile:
+        # One register holds a number of the left factor.
+        most = (cpu.registers - 1) // (vectors * factors) - 1
+        return RegisterTile(max(min(most, MOST_ROWS, rows), 1), vectors, lanes)
+
+    def cost(t: RegisterTile) -> tuple[float, int]:
+        loads = -(-rows // t.rows) * (t.vectors * factors + t.rows) / 4
+        # Sums that wait for each other: four cycles a step, two a cycle.
+        sums = max(rows * t.vectors * factors, -(-rows // t.rows) * 8)
+        return -(-columns // t.width) * (sums + loads), -t.rows * t.vectors
+
+    return min((tile(v) for v in range(1, min(MOST_VECTORS, -(-columns // lanes)) + 1)), key=cost)
+
+
+@dataclass(frozen=True)
+class PackedContraction(KernelSpec):
+    """``whole`` with panels of its right factors in the last slots, in order; before them, maybe, those of the left."""
+
+    whole: ContractionSpec
+    tile: RegisterTile
+    packs_left: bool
+
+    @property
+    def block(self) -> Grid:
+        return (1, 1, 1)
+
+    @property
+    def groups(self) -> Grid:
+        raise AssertionError("panels are for CPUs: Contraction counts the groups")
+
+    def emit(self, k: object) -> None:
+        raise AssertionError("panels are for CPUs: Contraction writes them")
+
+
+def reads_left_in_place(spec: ContractionSpec) -> bool:
+    """Whether a step along the contracted axes is one stride of the left factor, as memory holds it."""
+    left = spec.lhs
+    return not left.bounds and left.prologue is None and len(coalesce(spec.depth, [left.contracted])[0]) <= 1
+
+
+class Contraction(Schedule[PackedContraction]):
+    """A group is a panel of columns and a block of rows; blocks of one panel follow each other."""
+
+    def __init__(self, spec: PackedContraction, cpu: Cpu):
+        super().__init__(spec, cpu)
+        self.whole, self.tile = spec.whole, spec.tile
+        self.rows, self.columns = product(self.whole.rows), product(self.whole.columns)
+        self.length = product(self.whole.depth)
+        self.panels = -(-self.columns // self.tile.width)
+        self.block_rows = max(BLOCK_ROWS // self.tile.rows, 1) * self.tile.rows
+        self.blocks = -(-self.rows // self.block_rows)
+        self.type = self.whole.rhs.type
+        factors = len(self.whole.rights)
+        step = self.tile.width * factors * (cpu.vector_bytes // self.tile.lanes)
+        stretches = max(-(-self.length * step // cpu.cache_bytes), 1)
+        self.stretch = max(-(-self.length // stretches), 1)
+        """How far along the contracted axes the sums are held in registers."""
+
+    @property
+    def groups(self) -> int:
+        return product(self.whole.batch) * self.panels * self.blocks
+
+    @property
+    def work(self) -> int:
+        vectors = self.tile.vectors * len(self.whole.rights)
+        return 2 * min(self.rows, self.block_rows) * vectors * max(self.length, 1)
+
+    def emit(self, k: CpuKernel) -> None:
+        _Writer(k, self).write()
+
+
+class _Writer:
+    """Writes one kernel."""
+
+    def __init__(self, k: CpuKernel, schedule: Contraction):
+        self.k, self.s = k, schedule
+        self.whole, self.tile = schedule.whole, schedule.tile
+        self.vector = VectorType(schedule.type, [self.tile.lanes])
+        factors, slots = len(self.whole.rights), len(schedule.spec.slots)
+        self.panels = [k.buffer(slots - factors + i) for i in range(factors)]
+        self.at_once = schedule.stretch >= schedule.length
+        """Whether a tile's sums are whole when its loop ends, so that the buffer need only hold one tile."""
+        self.held = (self.tile.rows if self.at_once else schedule.block_rows) * self.tile.width
+        """Sums of one right factor in the buffer."""
+        self.sums = k.at_start(memref.AllocaOp.get(schedule.type, 64, shape=[factors * self.held]))
+        self.flat_batch: Index = 0
+        self.batch: list[Index] = []
+        self.panel: Index = 0
+
+    def write(self) -> None:
+        k, s = self.k, self.s
+
+        def group(number: SSAValue) -> None:
+            self.flat_batch, self.panel, block = k.split(number, (product(self.whole.batch), s.panels, s.blocks))
+            self.batch = k.split(self.flat_batch, self.whole.batch)
+            first = k.i_mul(block, s.block_rows)
+            last = k.i_min(k.i_add(first, s.block_rows), s.rows)
+            if self.at_once:
+                self._tiles(first, last, self._whole_tile)
+                return
+            zero = k.constant(0, s.type)
+            size = self.held * len(self.panels)
+            k.each(0, size, lambda i: k.write(zero, self.sums, i))
+
+            def stretch(start: SSAValue) -> None:
+                stop = k.i_min(k.i_add(start, s.stretch), s.length)
+                self._tiles(first, last, lambda row, count: self._stretch(k.i_sub(row, first), row, count, start, stop))
+
+            k.each(0, s.length, stretch, s.stretch)
+            k.each(first, last, lambda row: self._finish(row, k.i_sub(row, first)))
+
+        k.groups(group)
+
+    def _tiles(self, first: Index, last: Index, tile: Callable[[Index, int], None]) -> None:
+        """``tile(row, count)`` for the rows in range(first, last): whole tiles, and what is left of them."""
+        k, height = self.k, self.tile.rows
+        rest = self.s.rows % height
+        # Only the last block has a rest.
+        whole = k.i_mul(k.i_div(last, height), height) if rest else last
+        k.each(first, whole, lambda row: tile(row, height), height)
+        if rest:
+            k.when(k.i_less(whole, last), lambda: tile(whole, rest))
+
+    def _whole_tile(self, row: Index, count: int) -> None:
+        """The sums of ``count`` rows, and the epilogue."""
+        k = self.k
+        zero = k.op(vector.BroadcastOp(k.constant(0, self.s.type), self.vector))
+        cells = self._cells(0, count)
+        sums = self._products(row, count, 0, self.s.length, [zero] * len(cells))
+        self._keep(sums, cells)
+        for i in range(count):
+            self._finish(k.i_add(row, i), i)
+
+    def _stretch(self, held: Index, row: Index, count: int, start: Index, stop: Index) -> None:
+        """Add a stretch to the sums of ``count`` rows, which are rows ``held`` and on of the buffer."""
+        cells = self._cells(held, count)
+        sums = [self.k.op(vector.LoadOp(self.sums, [self.k.index(at)], self.vector)) for at in cells]
+        self._keep(self._products(row, count, start, stop, sums), cells)
+
+    def _keep(self, sums: Sequence[SSAValue], cells: Sequence[Index]) -> None:
+        for value, at in zip(sums, cells, strict=True):
+            self.k.b.insert(vector.StoreOp(value, self.sums, [self.k.index(at)]))
+
+    def _cells(self, held: Index, count: int) -> list[Index]:
+        """Where each vector of sums lies, from row ``held`` of the buffer: factor by factor, row by row."""
+        k, tile = self.k, self.tile
+        start = k.i_mul(held, tile.width)
+        return [
+            k.i_add(start, f * self.held + i * tile.width + v * tile.lanes)
+            for f in range(len(self.panels))
+            for i in range(count)
+            for v in range(tile.vectors)
+        ]
+
+    def _products(
+        self, row: Index, count: int, start: Index, stop: Index, sums: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """``sums`` and the products of a stretch."""
+        k, s, tile = self.k, self.s, self.tile
+        panel = k.i_mul(k.i_add(k.i_mul(self.flat_batch, s.panels), self.panel), s.length * tile.width)
+        lefts = self._lefts(row, count)
+
+        def step(at: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            place = k.i_add(panel, k.i_mul(at, tile.width))
+            rights = [
+                [
+                    k.op(vector.LoadOp(memory, [k.index(k.i_add(place, v * tile.lanes))], self.vector))
+                    for v in range(tile.vectors)
+                ]
+                for memory in self.panels
+            ]
+            numbers = [k.op(vector.BroadcastOp(left(at), self.vector)) for left in lefts]
+            pairs = [(number, right) for own in rights for number in numbers for right in own]
+            return [_multiply_add(k, x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
+
+        return k.loop(start, stop, 1, sums, step)
+
+    def _lefts(self, row: Index, count: int) -> list[Callable[[SSAValue], SSAValue]]:
+        """For each of ``count`` rows its element of the left factor at a place along the contracted axes."""
+        k, s, left = self.k, self.s, self.whole.lhs
+        if s.spec.packs_left:
+            memory, height = k.buffer(len(s.spec.slots) - len(self.panels) - 1), self.tile.rows
+            panel = k.i_add(k.i_mul(self.flat_batch, -(-s.rows // height)), k.i_div(row, height))
+            start = k.i_mul(panel, s.length * height)
+            return [
+                lambda at, i=i: k.read(memory, k.i_add(k.i_add(start, k.i_mul(at, height)), i)) for i in range(count)
+            ]
+        _, (strides,) = coalesce(self.whole.depth, [left.contracted])
+        access = Access(left.access.source, left.access.element, strides or (0,), 0)
+        start = k.dot(self.batch, left.batch, left.access.offset)
+        starts = [k.dot(k.split(k.i_add(row, i), self.whole.rows), left.free, start) for i in range(count)]
+        return [lambda at, start=start: k.load_wide(access, [at], start) for start in starts]
+
+    def _finish(self, row: Index, held: Index) -> None:
+        """The epilogue of a row of the panel, whose sums are row ``held`` of the buffer."""
+        k, s, width = self.k, self.s, self.tile.width
+        first = k.i_mul(self.panel, width)
+        stop = k.i_min(k.i_sub(s.columns, first), width) if s.columns % width else width
+        start = k.i_mul(held, width)
+
+        def column(j: SSAValue) -> None:
+            place = k.i_add(start, j)
+            sums = [k.read(self.sums, k.i_add(place, f * self.held)) for f in range(len(self.panels))]
+            self.whole.store(k, self.batch, row, k.i_add(first, j), sums)
+
+        k.each(0, stop, column)
+
+
+def _multiply_add(k: CpuKernel, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    type: Attribute = x.type
+    assert isinstance(type, VectorType)
+    if isinstance(type.element_type, AnyFloat):
+        return k.op(vector.FMAOp(x, y, total))
+    return k.op(arith.AddiOp(k.op(arith.MuliOp(x, y)), total))
