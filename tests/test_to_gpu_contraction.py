@@ -1,11 +1,26 @@
-"""The contraction schedule on a device: each tile, remainders along each axis, batches, operands that are views."""
+"""The contraction schedule on a device: forms, tiles, remainders along each axis, batches, operands that are views."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from helpers import graph, parse
-from on_device import check, dims, launches, tensor
+from helpers import assert_close, graph, parse
+from nvidia import assert_assembles
+from on_device import check, dims, kernel_names, launches, lower, run, tensor
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering.to_gpu.contraction_choice import (
+    Problem,
+    choose_parts,
+    choose_thin,
+    choose_tile,
+    groups_of,
+)
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware
+from rlx_dialect.samples import random_values
 
 MATMULS = [
     ("5x7", "7x9"), ("64x16", "16x64"), ("70x33", "33x65"), ("1x300", "300x5"), ("130x1", "1x70"), ("33x20", "20x1"),
@@ -88,3 +103,158 @@ def test_products_read_views_where_they_lie():
         func.return %0, %1 : tensor<2x3x6x6xf32>, tensor<2x3x4x5xf32>
       }""")
     assert launches(check(module, atol=2e-5)) == 2
+
+
+def products(cases: list[tuple[str, str]], element: str = "f32") -> ModuleOp:
+    """A graph of the matrix products of operands of the shapes of ``cases``."""
+    arguments: list[str] = []
+    body: list[str] = []
+    types: list[str] = []
+    for i, (a, b) in enumerate(cases):
+        shape = np.matmul(np.zeros(dims(a), bool), np.zeros(dims(b), bool)).shape
+        types.append(tensor("x".join(map(str, shape)), element))
+        arguments += [f"%a{i}: {tensor(a, element)}", f"%b{i}: {tensor(b, element)}"]
+        operands = f"({tensor(a, element)}, {tensor(b, element)})"
+        body.append(f"%y{i} = rlx.matmul %a{i}, %b{i} : {operands} -> {types[-1]}")
+    names, text, results = ", ".join(f"%y{i}" for i in range(len(cases))), "\n".join(body), ", ".join(types)
+    return parse(
+        f"func.func @main({', '.join(arguments)}) -> ({results}) {{\n{text}\nfunc.return {names} : {results}\n}}"
+    )
+
+
+def with_hardware(monkeypatch: pytest.MonkeyPatch, **fields: object) -> Hardware:
+    """The row of wgpu with other fields, for this test."""
+    changed = replace(HARDWARE["wgpu"], **fields)
+    monkeypatch.setitem(HARDWARE, "wgpu", changed)
+    return changed
+
+
+IN_TILES = [("70x33", "33x65"), ("2x64x48", "2x48x64"), ("17x5", "5x40"), ("33x16", "16x33")]
+
+
+@pytest.mark.parametrize("slices", [1, 2])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_each_tile_with_one_and_two_buffers(number: int, slices: int, monkeypatch: pytest.MonkeyPatch):
+    tile = HARDWARE["wgpu"].tiles[number]
+    with_hardware(monkeypatch, tiles=(tile,), slices=slices, units=1)
+    assert launches(check(products(IN_TILES), atol=2e-5)) == len(IN_TILES)
+
+
+def test_two_buffers_in_f16(monkeypatch: pytest.MonkeyPatch):
+    with_hardware(monkeypatch, slices=2)
+    check(products(IN_TILES[:2], "f16"), rtol=2e-3, atol=2e-3)
+
+
+THIN = [
+    ("1x300", "300x70"), ("3x70", "70x1000"), ("4x5", "5x9"), ("70x300", "300x2"), ("2x40x9", "2x9x1"),
+    ("1x1", "1x600"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_few_rows_or_columns(element: str):
+    tolerance = {"f32": 2e-5, "f16": 2e-3}[element]
+    lowered = check(products(THIN, element), rtol=tolerance, atol=tolerance)
+    assert launches(lowered) == len(THIN)
+
+
+def test_few_rows_with_a_transposed_weight_and_an_epilogue():
+    body = """
+        %t = rlx.transpose %w {perm = [1, 0]} : tensor<50x300xf32> -> tensor<300x50xf32>
+        %y = rlx.fused_matmul_bias_act silu %x, %t, %b : (tensor<3x300xf32>, tensor<300x50xf32>, tensor<50xf32>)
+          -> tensor<3x50xf32>"""
+    arguments = "%x: tensor<3x300xf32>, %w: tensor<50x300xf32>, %b: tensor<50xf32>"
+    assert launches(check(graph(body, arguments, "tensor<3x50xf32>", "%y"), atol=2e-5)) == 1
+
+
+@pytest.mark.parametrize("depth", [2048, 1999])
+def test_long_sums_of_small_results_are_made_in_parts(depth: int):
+    module = products([(f"20x{depth}", f"{depth}x30"), (f"2x9x{depth}", f"{depth}x17")])
+    lowered = check(module, rtol=1e-4, atol=1e-4)
+    assert launches(lowered) == 4
+    values = random_values(module)
+    assert all(np.array_equal(x, y) for x, y in zip(run(module, values), run(module, values), strict=True))
+
+
+def test_the_epilogue_of_a_sum_in_parts():
+    types = "(tensor<20x1500xf16>, tensor<1500x30xf16>, tensor<30xf16>) -> tensor<20x30xf16>"
+    arguments = "%x: tensor<20x1500xf16>, %w: tensor<1500x30xf16>, %b: tensor<30xf16>"
+    body = f"%y = rlx.fused_matmul_bias_act gelu %x, %w, %b : {types}"
+    lowered = check(graph(body, arguments, "tensor<20x30xf16>", "%y"), rtol=2e-3, atol=1e-2)
+    assert kernel_names(lowered) == ["matmul_bias_gelu", "matmul_bias_gelu_sum"]
+
+
+def test_numbers_that_are_not_finite():
+    module = products([("20x19", "19x33"), ("2x19", "19x33"), ("20x1030", "1030x33")])
+    values = random_values(module)
+    for i, k in enumerate((19, 19, 1030)):
+        a, b = values[f"arg{2 * i}"], values[f"arg{2 * i + 1}"]
+        a[1, k - 1], b[k - 1, 3], b[0, 7] = np.inf, np.nan, -np.inf
+    assert_close(run(module, values), run_reference(module, values), rtol=1e-4, atol=1e-4)
+
+
+def swiglu(product: str, result: str = "f32", *, first: bool = False) -> str:
+    gate = " {gate_first}" if first else ""
+    return f"{product}\n%y = rlx.fused_swiglu %p{gate} : tensor<6x40xf32> -> tensor<6x20x{result}>"
+
+
+PLAIN_PRODUCT = "%p = rlx.matmul %x, %w : (tensor<6x30xf32>, tensor<30x40xf32>) -> tensor<6x40xf32>"
+WITH_BIAS = (
+    "%p = rlx.fused_matmul_bias_act %x, %w, %b "
+    ": (tensor<6x30xf32>, tensor<30x40xf32>, tensor<40xf32>) -> tensor<6x40xf32>"
+)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("product", [PLAIN_PRODUCT, WITH_BIAS])
+def test_swiglu_of_a_product_is_one_launch(product: str, first: bool):
+    arguments = "%x: tensor<6x30xf32>, %w: tensor<30x40xf32>, %b: tensor<40xf32>"
+    lowered = check(graph(swiglu(product, first=first), arguments, "tensor<6x20xf32>", "%y"), atol=2e-5)
+    assert kernel_names(lowered) == ["matmul_swiglu"]
+
+
+def test_swiglu_of_few_rows_is_one_launch():
+    body = """
+        %p = rlx.matmul %x, %w : (tensor<1x300xf32>, tensor<300x90xf32>) -> tensor<1x90xf32>
+        %y = rlx.fused_swiglu %p : tensor<1x90xf32> -> tensor<1x45xf32>"""
+    arguments = "%x: tensor<1x300xf32>, %w: tensor<300x90xf32>"
+    assert launches(check(graph(body, arguments, "tensor<1x45xf32>", "%y"), atol=2e-5)) == 1
+
+
+def test_swiglu_of_what_others_use_too():
+    module = parse(f"""
+      func.func @main(%x: tensor<6x30xf32>, %w: tensor<30x40xf32>, %z: tensor<6x40xf32>)
+          -> (tensor<6x40xf32>, tensor<6x20xf32>, tensor<6x20xf16>) {{
+        {swiglu(PLAIN_PRODUCT)}
+        %h = rlx.fused_swiglu %z : tensor<6x40xf32> -> tensor<6x20xf16>
+        func.return %p, %y, %h : tensor<6x40xf32>, tensor<6x20xf32>, tensor<6x20xf16>
+      }}""")
+    assert kernel_names(check(module, rtol=1e-3, atol=2e-5)) == ["matmul", "swiglu", "swiglu_1"]
+
+
+def test_the_choice_of_a_form():
+    cuda = HARDWARE["cuda"]
+    large, small, deep = Problem(1, 4096, 4096, 512), Problem(1, 32, 32, 64), Problem(1, 64, 64, 16384)
+    assert choose_tile(cuda, large, 1, 4) == cuda.tiles[0]
+    # With two right factors the slices of the largest tile are larger; they still fit.
+    assert choose_tile(cuda, large, 2, 4) == cuda.tiles[0]
+    assert choose_tile(cuda, small, 1, 4) == cuda.tiles[-1]
+    assert choose_parts(cuda, cuda.tiles[0], large) == 1
+    tile = choose_tile(cuda, deep, 1, 4)
+    parts = choose_parts(cuda, tile, deep)
+    assert 1 < parts * groups_of(tile, deep) <= cuda.units
+    for hardware in HARDWARE.values():
+        tile = choose_tile(hardware, large, 2, 8)
+        assert (tile.rows + 2 * tile.columns) * tile.depth * 8 * hardware.slices <= hardware.shared_bytes
+    few = choose_thin(cuda, Problem(1, 1, 4096, 4096), along_depth=False)
+    assert (few.rows, few.columns * few.lanes) == (1, cuda.workgroup)
+    assert choose_thin(cuda, Problem(1, 1, 1000000, 4096), along_depth=False).lanes == 1
+    assert choose_thin(cuda, Problem(1, 1, 1000000, 4096), along_depth=True).lanes == 32
+    # A column of short sums takes no more than a lane, and few columns no more than they need.
+    short = choose_thin(cuda, Problem(512, 1, 49, 9), along_depth=False)
+    assert (short.columns, short.lanes) == (64, 1)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])
+def test_ptx_is_assembled(element: str):
+    assert_assembles(lower(products([*IN_TILES, *THIN, ("20x2048", "2048x30")], element), "cuda"))
