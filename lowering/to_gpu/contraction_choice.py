@@ -54,7 +54,7 @@ def choose_thin(hardware: Hardware, p: Problem, along_depth: bool) -> Thin:
     """One lane a column where columns alone keep the device busy or sums are short, else up to a workgroup."""
     lanes, wanted = 1, hardware.units * hardware.workgroup
     rows = 1 << (min(p.rows, THIN_ROWS) - 1).bit_length()
-    while lanes < hardware.workgroup and lanes * 8 <= p.depth:
+    while lanes < hardware.workgroup and lanes * 32 <= p.depth:
         busy = p.batch * -(-p.rows // rows) * p.columns * lanes >= wanted
         if busy and (lanes >= 32 or not along_depth):
             break
