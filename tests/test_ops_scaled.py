@@ -11,6 +11,7 @@ from helpers import assert_close, decomposed, op_module
 from xdsl.dialects.builtin import TensorType, bf16, f32, i8
 
 from rlx_dialect.attributes import ScaledFormat
+from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.scaled import (
@@ -26,7 +27,6 @@ from rlx_dialect.ops.scaled import (
     greatest_value,
 )
 from rlx_dialect.shapes import DYNAMIC
-from rlx_dialect.xdsl_compat import VerifyException
 
 ORACLES: dict[str, Any] = {
     "f8e4m3": ml_dtypes.float8_e4m3fn,
@@ -217,11 +217,54 @@ def test_the_scale_of_a_tensor_decomposed(element: Any):
         assert_close(run_reference(plain, {"arg0": x}), run_reference(module, {"arg0": x}))
 
 
-def test_what_is_not_decomposed_says_why():
-    scale = op_module(lambda v: ScaledQuantScaleOp("f8e5m2", v, scale_layout="nvfp4"), TensorType(f32, [2, 16]))
-    with pytest.raises(VerifyException, match="cannot be decomposed for nvfp4"):
-        decomposed(scale, "rlx.scaled_quant_scale")
-    types = [TensorType(UI8, [2, DYNAMIC])] * 2
-    codes = op_module(lambda *v: ScaledDequantizeOp("f8e5m2", *v, scale_layout="nvfp4"), *types)
-    with pytest.raises(VerifyException, match="dynamic last extent"):
-        decomposed(codes, "rlx.scaled_dequantize")
+def same_in_parts(build: Any, *arrays: Array, types: list[Any]) -> None:
+    """Whole and decomposed, with extents known, the last one unknown, and all unknown."""
+    for axes in ((), (-1,), (-1, -2)):
+        shaped = [
+            TensorType(t, [DYNAMIC if i - a.ndim in axes else d for i, d in enumerate(a.shape)])
+            for t, a in zip(types, arrays, strict=True)
+        ]
+        module = op_module(build, *shaped)
+        values = {f"arg{i}": a for i, a in enumerate(arrays)}
+        (name,) = {op.name for op in module.walk() if isinstance(op, RlxOp)}
+        (expected,), (found,) = run_reference(module, values), run_reference(decomposed(module, name), values)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+@pytest.mark.parametrize(("layout", "block"), [("per_tensor", None), ("mx_e8m0", 3), ("nvfp4", 4), ("mx_e8m0", None)])
+def test_quantization_in_parts(name: str, layout: str, block: int | None):
+    format, options = ScaledFormat(name), {"scale_layout": layout, "block": block}
+    values = np.unique(decode_table(format)[np.isfinite(decode_table(format))]).astype(np.float64)
+    middles = (values[:-1] + values[1:]) / 2
+    near = [np.nextafter(middles.astype(np.float32), np.float32(to)) for to in (-np.inf, np.inf)]
+    edges = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        1e30,
+        1e-30,
+        -1e-30,
+        *([np.nan] if np.isnan(decode_table(format)).any() else []),
+    ]
+    x = np.concatenate([values, middles, *near, edges]).astype(np.float32)[None]
+    # Infinite scales make NaN, which not every format has.
+    finite = np.where(np.isfinite(x), x, 1)
+    scale = run(lambda v: ScaledQuantScaleOp(name, v, **options), finite, types=[f32])
+    one = {"per_tensor": 1.0, "mx_e8m0": 127, "nvfp4": 0x38}[layout]
+    element = f32 if layout == "per_tensor" else UI8
+    for scales in (np.full_like(scale, one), scale):
+        same_in_parts(lambda v, s: ScaledQuantizeOp(name, v, s, **options), x, scales, types=[f32, element])
+    wild = floats(3, 70) * np.exp(floats(3, 70, seed=1) * 20)
+    wild[0, 5:9], wild[1, 8:12], wild[2, 60:] = 0, np.inf, np.nan
+    for given in (x, wild, wild[:, :1]):
+        same_in_parts(lambda v: ScaledQuantScaleOp(name, v, **options), given, types=[f32])
+    same_in_parts(lambda v: ScaledQuantScaleOp(name, v, **options), wild[0], types=[f32])
+
+
+def test_a_last_extent_that_is_unknown():
+    codes, scales = bytes_of(2, 7), bytes_of(2, 3, seed=1)
+    build = lambda *v: ScaledDequantizeOp("f8e5m2", *v, scale_layout="nvfp4", block=3)  # noqa: E731
+    same_in_parts(build, codes, scales, types=[UI8, UI8])

@@ -16,6 +16,7 @@ The last block may be shorter. Formats of other widths, and codes packed several
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -31,9 +32,21 @@ from rlx_dialect.attributes import ScaledFormat, ScaledFormatAttr, ScaleLayout, 
 from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_float, wide_element
 from rlx_dialect.ops.contraction import MatMulOp, matmul
+from rlx_dialect.ops.convolution import PoolOp
+from rlx_dialect.ops.extents import (
+    constant,
+    filled,
+    flattened,
+    positions,
+    split_axis,
+    unflattened,
+    unit_axis,
+    without_axis,
+)
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.quantization import constant_term
+from rlx_dialect.ops.shape import PadOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
@@ -185,18 +198,47 @@ class ScaledOp(RlxOp):
         return decode_table(format)[codes.astype(np.uint8)] * self.scales(scale, codes.shape[-1] if codes.ndim else 1)
 
     def decoded_term(self, b: Builder, format: ScaledFormat, codes: SSAValue, scale: SSAValue) -> Term:
-        """:meth:`decoded` as operations: bytes are looked up in tables; a last extent in blocks must be static."""
-        value, factor = looked_up(b, decode_table(format), codes), Term(b, scale)
-        if (block := self.block_size) is not None:
-            width = value.shape[-1]
-            if width == DYNAMIC:
-                self.fail("cannot be decomposed with a dynamic last extent: the block of each element is not known")
-            which = constant_term(b, np.arange(width) // block, i32)
-            factor = looked_up(b, self.scale_table(), scale)
-            factor = factor.insert(GatherOp(factor.value, which.value, factor.rank - 1))
-        elif not value.rank:
-            factor = factor.reshape([])
-        return value * factor
+        """:meth:`decoded` as operations: bytes are looked up in tables."""
+        value = looked_up(b, decode_table(format), codes)
+        return value * self.scales_term(value, scale)
+
+    def scales_term(self, value: Term, scale: SSAValue) -> Term:
+        """:meth:`scales` as operations, for ``value``."""
+        factor = Term(value.b, scale)
+        if (block := self.block_size) is None:
+            return factor if value.rank else factor.reshape([])
+        which = positions(value, value.rank - 1).binary("div", block)
+        factor = looked_up(value.b, self.scale_table(), scale)
+        return factor.insert(GatherOp(factor.value, which.value, factor.rank - 1))
+
+
+def reached(x: Term, limits: Array, *, even: bool) -> Term:
+    """How many of the ascending ``limits`` x exceeds or reaches, as i32; with ``even`` it only reaches those before an
+    even number. None for a NaN. By halving, so the work is log(limits) for each element."""
+    bits = len(limits).bit_length()
+    # Nothing reaches a NaN.
+    padded = np.append(limits, np.full((1 << bits) - 1 - len(limits), np.nan))
+    table, found = constant(x, padded, f32), filled(x, 0, i32)
+    for bit in (1 << i for i in reversed(range(bits))):
+        next_found = found + bit
+        limit = x.insert(GatherOp(table.value, (next_found - 1).value))
+        # What all but the last bit make is even.
+        enough = x.compare("gt" if even and bit == 1 else "ge", limit)
+        found = enough.where(next_found, found)
+    return found
+
+
+def encoded(x: Term, format: ScaledFormat) -> Term:
+    """:func:`encode` of an f32, in i32."""
+    kind, values = FORMATS[format], positive_values(format)
+    code = reached(x.apply("abs"), (values[:-1] + values[1:]) / 2, even=True)
+    # A zero's sign is that of its reciprocal.
+    negative = x.compare("eq", 0.0).where(1.0 / x, x).compare("lt", 0.0)
+    if kind.negative_zero_nan:
+        negative = negative & code.compare("ne", 0)
+    code = negative.where(code + kind.sign, code)
+    nan = np.nonzero(np.isnan(decode_table(format)))[0]
+    return x.is_nan().where(code.like(int(nan[0])), code) if len(nan) else code
 
 
 def looked_up(b: Builder, table: Array, codes: SSAValue) -> Term:
@@ -246,6 +288,12 @@ class ScaledQuantizeOp(FormatOp):
         quotient = x / self.scales(scale, x.shape[-1] if x.ndim else 1)
         return (encode(self.format.data, quotient).reshape(x.shape),)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The code is found by halving the values of the format."""
+        (x,) = Term.widened(b, self.x)
+        quotient = x / self.scales_term(x, self.scale)
+        return self.as_results(encoded(quotient, self.format.data).cast(UI8).value)
+
 
 @irdl_op_definition
 class ScaledQuantScaleOp(FormatOp):
@@ -284,12 +332,41 @@ class ScaledQuantScaleOp(FormatOp):
         return (np.where(np.isnan(most), 255, np.where(most == 0, 127, byte)),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        if self.block_size is not None:
-            self.fail(f"cannot be decomposed for {self.scale_layout.data}: no operation encodes its scales")
         (x,) = Term.widened(b, self.x)
-        most = x.apply("abs").reduce("max", range(x.rank), keep_dim=False).binary("max", 0.0)
-        scale = most.compare("eq", 0.0).where(most.like(1.0), most / greatest_value(self.format.data))
-        return self.as_results(scale.reshape([1]).value)
+        size, greatest = x.apply("abs"), greatest_value(self.format.data)
+        if (block := self.block_size) is None:
+            most = size.reduce("max", range(x.rank), keep_dim=False).binary("max", 0.0)
+            scale = most.compare("eq", 0.0).where(most.like(1.0), most / greatest)
+            return self.as_results(scale.reshape([1]).value)
+        most = _greatest_of_blocks(size, block)
+        if self.scale_layout.data is ScaleLayout.NVFP4:
+            code = encoded(most / greatest, ScaledFormat.F8E4M3).binary("max", 1)
+            one = int(encode(ScaledFormat.F8E4M3, np.ones(1))[0])
+            return self.as_results(most.compare("eq", 0.0).where(code.like(one), code).cast(UI8).value)
+        # The byte says how many powers of two above the least |x|'s exponent reaches.
+        exponent = int(np.floor(np.log2(greatest)))
+        limits = np.ldexp(1.0, np.arange(1, 255) - 127 + exponent)
+        byte = reached(most, limits[limits <= np.finfo(np.float32).max], even=False)
+        byte = most.compare("eq", math.inf).where(byte.like(254), byte)
+        byte = most.compare("eq", 0.0).where(byte.like(127), byte)
+        return self.as_results(most.is_nan().where(byte.like(255), byte).cast(UI8).value)
+
+
+def _greatest_of_blocks(size: Term, block: int) -> Term:
+    """The greatest of each ``block`` of the last axis, the last one maybe shorter; numbers are not negative."""
+    shape = size.shape
+    if shape[-1] not in (DYNAMIC, 0):
+        count = -(-shape[-1] // block)
+        if missing := count * block - shape[-1]:
+            size = size.insert(PadOp(size.value, [*[0] * (2 * size.rank - 1), missing]))
+        return split_axis(size, size.rank - 1, [count, block]).reduce("max", [size.rank], keep_dim=False)
+    if shape[-1] == 0:
+        return size
+    # [N, C, elements]: a window that moves by its own size covers each block.
+    rows = unit_axis(flattened(size, 1), 1)
+    rows = rows.insert(PadOp(rows.value, [*[0] * 5, block - 1]))
+    blocks = rows.insert(PoolOp("max", rows.value, [block], stride=[block]))
+    return unflattened(without_axis(blocks, 1), size, 1)
 
 
 @irdl_op_definition
