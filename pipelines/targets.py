@@ -112,7 +112,7 @@ MLX = Target(
     METAL.claims,
     GPU_NATIVE,
     _APPLE,
-    "rlx-lower-to-linalg",
+    "rlx-lower-to-mlx",
     GPU_EPILOGUES,
     unfuses_regions=True,
     variables=METAL_VARIABLES,

@@ -49,6 +49,7 @@ def _lowerings() -> dict[str, Callable[[], type[ModulePass]]]:
 
 
 _TARGETS = {
+    "mlx-python": "MlxPythonTarget",
     "rlx-amdgcn": "AmdgcnTarget",
     "rlx-amdgcn-report": "AmdgcnReportTarget",
     "rlx-msl": "MslTarget",

@@ -36,9 +36,10 @@ from rlx_dialect.weights import find_weights, random_weights
 from rlx_dialect.xdsl_compat import rlx_context
 
 ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
-    "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu", "mlx", "tpu"})),
+    "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu", "tpu"})),
     "native": ("rlx_dialect.runtime.native", "NativeEngine", frozenset({"cpu"})),
     "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine", frozenset({"wgpu", "metal"})),
+    "mlx": ("rlx_dialect.runtime.mlx", "MlxEngine", frozenset({"mlx"})),
     "metal": ("rlx_dialect.runtime.metal", "MetalEngine", frozenset({"metal"})),
     "cuda": ("rlx_dialect.runtime.cuda", "CudaEngine", frozenset({"cuda"})),
     "hip": ("rlx_dialect.runtime.hip", "HipEngine", frozenset({"rocm"})),
@@ -48,7 +49,14 @@ ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
 ENGINE_LOWERINGS: Mapping[str, str] = {"native": "rlx-lower-to-cpu"}
 """The lowering pass of engines that do not take what the target's own one makes."""
 
-TARGET_ENGINES: Mapping[str, str] = {"cpu": "iree", "wgpu": "wgpu", "metal": "metal", "cuda": "cuda", "rocm": "hip"}
+TARGET_ENGINES: Mapping[str, str] = {
+    "cpu": "iree",
+    "wgpu": "wgpu",
+    "metal": "metal",
+    "mlx": "mlx",
+    "cuda": "cuda",
+    "rocm": "hip",
+}
 """The engine of each target that has one; see :func:`default_engine`."""
 
 REFERENCE = "reference"

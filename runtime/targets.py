@@ -1,4 +1,4 @@
-"""What xDSL tools can write for a lowered GPU module: the kernels' code for each hardware, and reports of them."""
+"""What xDSL tools can write for a lowered module: the code for each hardware, and reports of GPU kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.lowering.to_mlx import python_module
 from rlx_dialect.runtime import amd
 from rlx_dialect.runtime.kernels import resources_table
 from rlx_dialect.runtime.ptx import ptx, reports
@@ -26,6 +27,15 @@ class _TextTarget(Target):
     @abstractmethod
     def text(self, module: ModuleOp) -> str:
         """What to write. Raises ToolError."""
+
+
+class MlxPythonTarget(_TextTarget):
+    """A Python module for MLX of what ``rlx-lower-to-mlx`` leaves, which is RLX operations."""
+
+    name = "mlx-python"
+
+    def text(self, module: ModuleOp) -> str:
+        return python_module(module)
 
 
 class MslTarget(_TextTarget):

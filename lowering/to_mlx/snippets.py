@@ -1,0 +1,46 @@
+"""The helpers that printed modules may hold: functions of ``python/helpers.py``, taken from there as text.
+
+That file imports MLX, so it is read and never imported here.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def _functions() -> dict[str, tuple[str, frozenset[str]]]:
+    """Text and used names of each function, in the order of the file."""
+    source = (files(__package__) / "python" / "helpers.py").read_text(encoding="utf-8")
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            text = ast.get_source_segment(source, node)
+            assert text is not None
+            found[node.name] = text, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    return found
+
+
+class Snippets:
+    """Helpers by name."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(_functions())
+
+    def closure(self, name: str) -> set[str]:
+        """``name`` and the helpers that it calls."""
+        found: set[str] = set()
+        left = [name]
+        while left:
+            one = left.pop()
+            if one not in found:
+                found.add(one)
+                left += _functions()[one][1] & self.names
+        return found
+
+    def texts(self, names: set[str]) -> list[str]:
+        """The functions in the order of the file."""
+        return [text for name, (text, _) in _functions().items() if name in names]
