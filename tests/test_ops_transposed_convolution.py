@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from gradients import check_decomposition, check_gradient, near, reals
-from helpers import assert_close, decomposed, op_module, run_op
+from helpers import assert_close, run_op
 from onnx_oracle import onnx_run
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import f32
 
 from rlx_dialect.base import RlxOp
 from rlx_dialect.ops.convolution import ConvOp, Interpolate3dOp, PoolOp
@@ -20,8 +22,6 @@ from rlx_dialect.ops.transposed_convolution import (
     Im2ColOp,
     MaxPoolBackwardOp,
 )
-from rlx_dialect.shapes import DYNAMIC
-from rlx_dialect.xdsl_compat import VerifyException
 
 TRANSPOSED: list[dict[str, Any]] = [
     {"input": (2, 4, 5), "weight": (4, 3, 3)},
@@ -97,15 +97,8 @@ DILATED = {"input": (1, 2, 3), "weight": (2, 3, 2), "dilation": [2], "output_pad
 @pytest.mark.parametrize("case", [*TRANSPOSED, DILATED], ids=str)
 def test_conv_transpose_means_its_decomposition(case: dict[str, Any]):
     x, weight = reals(*case["input"]), reals(*case["weight"], seed=1)
-    spatial = [] if "stride" in case else range(2, x.ndim)
-    check_decomposition(transposed(case), x, weight, dynamic=[[0, *spatial], []])
-
-
-def test_a_stride_over_unknown_extents_cannot_be_decomposed():
-    types = TensorType(f32, [1, 2, DYNAMIC]), TensorType(f32, [2, 3, 2])
-    module = op_module(lambda *v: ConvTransposeOp(*v, stride=[2]), *types)
-    with pytest.raises(VerifyException, match="with a stride and dynamic channels or spatial extents"):
-        decomposed(module, "rlx.conv_transpose")
+    for dynamic in ([[0], []], [[0, *range(2, x.ndim)], []], [range(x.ndim), range(weight.ndim)]):
+        check_decomposition(transposed(case), x, weight, dynamic=dynamic)
 
 
 CONVS: list[dict[str, Any]] = [
@@ -137,9 +130,11 @@ def test_gradients_of_conv(case: dict[str, Any]):
     check_gradient(by_weight, forward, arrays, 1, lambda x, w, dy: (x, dy))
     (result,) = run_op(forward, *arrays, dynamic=False)
     dy = reals(*result.shape, seed=2)
-    check_decomposition(by_input, dy, arrays[1], dynamic=[[0], []])
-    dynamic = [[0], [0]] if "groups" not in case else []
-    check_decomposition(by_weight, arrays[0], dy, dynamic=dynamic)
+    everything = [range(dy.ndim)] * 2
+    for dynamic in ([[0], []], everything):
+        check_decomposition(by_input, dy, arrays[1], dynamic=dynamic, elements=[f32])
+    for dynamic in ([[0], [0]], [[2], [2]], everything):
+        check_decomposition(by_weight, arrays[0], dy, dynamic=dynamic)
 
 
 POOLS: list[dict[str, Any]] = [
@@ -162,6 +157,17 @@ def test_gradient_of_max_pool(case: dict[str, Any]):
     )
 
 
+@pytest.mark.parametrize("case", POOLS, ids=str)
+def test_gradient_of_max_pool_in_parts(case: dict[str, Any]):
+    """With ties, NaN and infinities."""
+    x = np.round(reals(*case["input"]))
+    x.reshape(-1)[::7], x.reshape(-1)[::11] = math.nan, -math.inf
+    (result,) = run_op(lambda v: PoolOp("max", v, case["kernel"], **options(case)), x, dynamic=False)
+    build = partial(MaxPoolBackwardOp, kernel_size=case["kernel"], **options(case))
+    for dynamic in ([0], [2], range(x.ndim)):
+        check_decomposition(build, x, reals(*result.shape, seed=1), dynamic=[dynamic] * 2)
+
+
 def test_max_pool_backward_gives_to_the_first_of_equals():
     x = np.array([[[1.0, 3, 3, -np.inf, -np.inf, np.nan, np.inf, np.nan]]])
     dy = np.array([[[1.0, 2, 4, 8]]])
@@ -170,6 +176,11 @@ def test_max_pool_backward_gives_to_the_first_of_equals():
     low = np.full((1, 1, 2), -np.inf)
     (found,) = run_op(lambda *v: MaxPoolBackwardOp(*v, [2], stride=[2], padding=[1]), low, np.array([[[1.0, 2]]]))
     np.testing.assert_array_equal(found, [[[1, 2]]])  # Never to padding.
+    for width in ([0], [2]):
+        dynamic = [width, width]
+        check_decomposition(lambda *v: MaxPoolBackwardOp(*v, [2], stride=[2]), x, dy, dynamic=dynamic)
+        build = partial(MaxPoolBackwardOp, kernel_size=[2], stride=[2], padding=[1])
+        check_decomposition(build, low, np.array([[[1.0, 2]]]), dynamic=dynamic)
 
 
 @pytest.mark.parametrize("case", [*POOLS, {"input": (2, 2, 3, 4), "kernel": (1, 1)}], ids=str)
@@ -180,7 +191,8 @@ def test_im2col_is_convolution_as_a_product(case: dict[str, Any]):
     (conv,) = run_op(lambda *v: ConvOp(*v, kernel_size=case["kernel"], **options(case)), x, weight)
     product = rows @ weight.reshape(5, -1).T
     near(np.moveaxis(product.reshape(x.shape[0], *conv.shape[2:], 5), -1, 1), conv, 1e-10)
-    check_decomposition(lambda v: Im2ColOp(v, case["kernel"], **options(case)), x, dynamic=[[0]])
+    for dynamic in ([0], [2], range(x.ndim)):
+        check_decomposition(lambda v: Im2ColOp(v, case["kernel"], **options(case)), x, dynamic=[dynamic])
 
 
 @pytest.mark.parametrize("size", [(6, 4, 2), (4, 7, 5), (3, 4, 5), (1, 1, 11)])
@@ -197,4 +209,5 @@ def test_interpolate3d(size: tuple[int, ...]):
         nearest_mode="floor",
     )
     assert_close(run_op(lambda v: Interpolate3dOp(v, size), x), [expected])
-    check_decomposition(lambda v: Interpolate3dOp(v, size), x, dynamic=[[0, 1]])
+    for dynamic in ([0, 1], [3], range(5)):
+        check_decomposition(lambda v: Interpolate3dOp(v, size), x, dynamic=[dynamic])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import I64, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
 
@@ -15,8 +15,8 @@ from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, ReduceKind, ReduceKindAttr
 from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
-from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
+from rlx_dialect.ops.extents import constant, extent_of
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import REDUCTIONS, check_reducible, highest, lowest
@@ -433,13 +433,16 @@ class Interpolate3dOp(RlxOp):
         return (x[(slice(None), slice(None), *(np.minimum(i * have // want, have - 1) for i, have, want in pairs))],)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A gather along each axis that changes; its extent must be static."""
-        value = self.input
+        """A gather along each axis that changes."""
+        value = Term(b, self.input)
         for axis, (have, want) in enumerate(zip(self.shape(0)[2:], self.size.get_values(), strict=True), 2):
+            if have == want:
+                continue
+            target = np.arange(want)
             if have == DYNAMIC:
-                self.fail("cannot be decomposed with a dynamic spatial extent: the positions are not known")
-            if have != want:
-                positions = np.array([min(i * have // want, have - 1) for i in range(want)], np.int64)
-                indices = b.insert(ConstantOp.of(positions, TensorType(i64, [want]))).result
-                value = b.insert(GatherOp(value, indices, axis)).result
-        return (value,) if value is self.input else self.as_results(value)
+                count = extent_of(value, axis)
+                place = (constant(value, target, i32) * count).binary("div", want).binary("min", count - 1)
+            else:
+                place = constant(value, np.minimum(target * have // want, have - 1), i32)
+            value = value.insert(GatherOp(value.value, place.value, axis))
+        return (self.input,) if value.value is self.input else self.as_results(value.value)

@@ -61,7 +61,7 @@ def positions(x: Term, axis: int, element: Attribute = i32) -> Term:
     return below.reduce("sum", [1], keep_dim=False).cast(element)
 
 
-def extent(x: Term, axis: int) -> Term:
+def extent_of(x: Term, axis: int) -> Term:
     """The extent of ``axis`` as an i32 scalar."""
     if x.shape[axis] != DYNAMIC:
         return constant(x, x.shape[axis], i32)
@@ -131,15 +131,29 @@ def flattened(x: Term, kept: int) -> Term:
     return merge_axes(x, 0, count) if count else unit_axis(x, 0)
 
 
-def unflattened(x: Term, like: Term, kept: int) -> Term:
-    """The first axis of ``x`` as the axes of ``like`` in front of its last ``kept``."""
-    lead = like.shape[: like.rank - kept]
-    shape = [*lead, *x.shape[1:]]
+def split_like(x: Term, axis: int, like: Term, axes: Sequence[int]) -> Term:
+    """``axis`` as several with the extents of ``axes`` of ``like``."""
+    shape = [*x.shape[:axis], *(like.shape[a] for a in axes), *x.shape[axis + 1 :]]
     if _reshapes(shape):
         return x.reshape(shape)
-    if not lead:
-        return without_axis(x, 0)
-    place = along(positions(like, 0), 0, len(lead))
-    for axis in range(1, len(lead)):
-        place = place * extent(like, axis) + along(positions(like, axis), axis, len(lead))
-    return x.insert(GatherOp(x.value, place.value, 0))
+    if not axes:
+        return without_axis(x, axis)
+    place = along(positions(like, axes[0]), 0, len(axes))
+    for index, other in enumerate(axes[1:], 1):
+        place = place * extent_of(like, other) + along(positions(like, other), index, len(axes))
+    return x.insert(GatherOp(x.value, place.value, axis))
+
+
+def unflattened(x: Term, like: Term, kept: int) -> Term:
+    """The first axis of ``x`` as the axes of ``like`` in front of its last ``kept``."""
+    return split_like(x, 0, like, range(like.rank - kept))
+
+
+def halves(x: Term, axis: int) -> tuple[Term, Term]:
+    """The first and the second half of ``axis``."""
+    if x.shape[axis] != DYNAMIC:
+        half = x.shape[axis] // 2
+        return x.narrow(axis, 0, half), x.narrow(axis, half, half)
+    both = split_axis(x, axis, [2, DYNAMIC])
+    first, second = (without_axis(both.narrow(axis, i, 1), axis) for i in range(2))
+    return first, second

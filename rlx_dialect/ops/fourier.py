@@ -14,7 +14,7 @@ import numpy as np
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.ops.contraction import MatMulOp
-from rlx_dialect.ops.extents import constant, extent, positions
+from rlx_dialect.ops.extents import constant, extent_of, positions
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.shape import PadOp
 from rlx_dialect.shapes import DYNAMIC
@@ -91,7 +91,7 @@ def _by_product(x: Complex, points: int) -> Complex:
 
 def _by_unknown_matrix(x: Complex) -> Complex:
     """A product with a matrix of N·N angles that are computed; N may be 46,340, as k·n is an i32."""
-    place, count = positions(x.real, 1), extent(x.real, 1)
+    place, count = positions(x.real, 1), extent_of(x.real, 1)
     turn = (place.reshape([-1, 1]) * place.reshape([1, -1])).binary("mod", count).cast(x.real.element)
     angle = turn * (2 * float(np.pi)) / count.cast(x.real.element)
     cosine, sine = angle.apply("cos"), angle.apply("sin")

@@ -14,7 +14,16 @@ from rlx_dialect.attributes import FftNorm, FftNormAttr
 from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_complex, is_float
 from rlx_dialect.ops.contraction import MatMulOp
-from rlx_dialect.ops.extents import constant, extent, flattened, positions, split_axis, unflattened, without_axis
+from rlx_dialect.ops.extents import (
+    constant,
+    extent_of,
+    flattened,
+    halves,
+    positions,
+    split_axis,
+    unflattened,
+    without_axis,
+)
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.fourier import Complex, inverted, transformed
 from rlx_dialect.ops.indexing import GatherElementsOp, GatherOp
@@ -111,26 +120,15 @@ class FftOp(RlxOp):
             scale = self.scale(rows.shape[1])
             return None if scale == 1 else rows.like(scale)
         if self.norm.data is FftNorm.ORTHO:
-            return 1.0 / extent(rows, 1).cast(rows.element).apply("sqrt")
+            return 1.0 / extent_of(rows, 1).cast(rows.element).apply("sqrt")
         is_forward = self.norm.data is FftNorm.FORWARD and self.inverse is not None
-        return 1.0 / extent(rows, 1).cast(rows.element) if is_forward else None
-
-
-def halves(x: Term) -> tuple[Term, Term]:
-    """The first and the second half of the last axis."""
-    last = x.rank - 1
-    if x.shape[last] != DYNAMIC:
-        half = x.shape[last] // 2
-        return x.narrow(last, 0, half), x.narrow(last, half, half)
-    both = split_axis(x, last, [2, DYNAMIC])
-    first, second = (without_axis(both.narrow(last, i, 1), last) for i in range(2))
-    return first, second
+        return 1.0 / extent_of(rows, 1).cast(rows.element) if is_forward else None
 
 
 def _parts_of_blocks(x: Term) -> Complex:
     """A block of real parts and behind it one of imaginary parts; f16 and bf16 as f32."""
     (wide,) = Term.widened(x.b, x.value)
-    return Complex(*halves(wide))
+    return Complex(*halves(wide, wide.rank - 1))
 
 
 def _parts_of_complex(x: Term) -> Complex:
@@ -168,7 +166,7 @@ class SpectrumOp(RlxOp):
     def known_power(self, b: Builder) -> Term:
         """:meth:`power` where n_fft is known."""
         x, bins = Term(b, self.operands[0]), self.bins()
-        real, imaginary = (part.narrow(x.rank - 1, 0, bins) for part in halves(x))
+        real, imaginary = (part.narrow(x.rank - 1, 0, bins) for part in halves(x, x.rank - 1))
         return real * real + imaginary * imaginary
 
 
@@ -181,7 +179,8 @@ class _Bins:
 
     @classmethod
     def of(cls, b: Builder, spectrum: SSAValue) -> _Bins:
-        return cls(*halves(Term(b, spectrum)))
+        x = Term(b, spectrum)
+        return cls(*halves(x, x.rank - 1))
 
     @property
     def place(self) -> Term:
@@ -190,7 +189,7 @@ class _Bins:
 
     def count(self) -> Term:
         """n_fft/2 + 1."""
-        return extent(self.real, self.real.rank - 1).binary("div", 2) + 1
+        return extent_of(self.real, self.real.rank - 1).binary("div", 2) + 1
 
     def power(self, beyond: float = 0.0) -> Term:
         """|X|², and ``beyond`` for frequencies that do not count."""

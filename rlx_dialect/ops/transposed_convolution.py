@@ -6,20 +6,25 @@ Windows are those of :mod:`rlx_dialect.ops.convolution`: one, two or three spati
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import I64, IntegerAttr, i64
+from xdsl.dialects.builtin import I64, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.base import Value, shape_of
 from rlx_dialect.dtypes import Array, is_float
+from rlx_dialect.ops.contraction import DotGeneralOp
 from rlx_dialect.ops.convolution import ConvOp, WindowOp, window_properties
+from rlx_dialect.ops.extents import filled, merge_axes, split_axis, split_like, unit_axis
 from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.indexing import ScatterElementsOp
 from rlx_dialect.ops.reduction import lowest
-from rlx_dialect.ops.shape import INTS, ConcatOp, NarrowOp, PadOp, ReverseOp, SliceOp
+from rlx_dialect.ops.shape import INTS, NarrowOp, PadOp, ReverseOp
+from rlx_dialect.ops.taps import Taps, spatially_padded
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
@@ -138,21 +143,14 @@ class ConvTransposeOp(FloatWindowOp):
         x, weight = Term(b, self.input), Term(b, self.weight)
         inserted = [s - 1 for s in window.stride]
         if any(inserted):
-            if DYNAMIC in x.shape[1:]:
-                self.fail("cannot be decomposed with a stride and dynamic channels or spatial extents")
-            # [N, C, H, W] -> [N, C, H, 1, W, 1] -> [N, C, H, s, W, s] -> [N, C, H·s, W·s]
-            apart = x.reshape([*x.shape[:2], *itertools.chain(*((d, 1) for d in x.shape[2:]))])
-            after = [0, 0, *itertools.chain(*((0, i) for i in inserted))]
-            padded = apart.insert(PadOp(apart.value, [*[0] * apart.rank, *after]))
-            x = padded.reshape([*x.shape[:2], *(d * s for d, s in zip(x.shape[2:], window.stride, strict=True))])
+            x = _spread(x, inserted)
         reach = [span - 1 for span in window.span]
         before = [r - pair[0] for r, pair in zip(reach, window.padding, strict=True)]
         after = [
             r - pair[1] + extra - i
             for r, pair, extra, i in zip(reach, window.padding, self.extra, inserted, strict=True)
         ]
-        if any((*before, *after)):
-            x = x.insert(PadOp(x.value, [0, 0, *before, 0, 0, *after]))
+        x = spatially_padded(x, list(zip(before, after, strict=True)))
         kernel = self._mirrored(weight, groups, rank)
         conv = ConvOp(x.value, kernel.value, dilation=window.dilation, groups=groups, kernel_size=window.kernel)
         return self.as_results(x.insert(conv).value)
@@ -163,12 +161,26 @@ class ConvTransposeOp(FloatWindowOp):
         turned = weight.insert(ReverseOp(weight.value, list(spatial)))
         if groups == 1:
             return turned.transpose([1, 0, *spatial])
-        ins, outs, *kernel = self.shape(0)[1], weight.shape[1], *self.window.kernel
-        if DYNAMIC in (ins, outs):
-            self.fail("cannot be decomposed with groups and dynamic channels")
-        split = turned.reshape([groups, ins // groups, outs, *kernel])
-        swapped = split.transpose([0, 2, 1, *(a + 1 for a in spatial)])
-        return swapped.reshape([groups * outs, ins // groups, *kernel])
+        ins = self.shape(0)[1]
+        split = split_axis(turned, 0, [groups, DYNAMIC if ins == DYNAMIC else ins // groups])
+        return merge_axes(split.transpose([0, 2, 1, *(a + 1 for a in spatial)]), 0, 2)
+
+
+def _spread(x: Term, inserted: Sequence[int]) -> Term:
+    """``inserted`` zeros behind each element along each spatial axis of [N, C, spatial…]."""
+    if DYNAMIC not in x.shape[1:]:
+        # [N, C, H, W] -> [N, C, H, 1, W, 1] -> [N, C, H, s, W, s] -> [N, C, H·s, W·s]
+        apart = x.reshape([*x.shape[:2], *itertools.chain(*((d, 1) for d in x.shape[2:]))])
+        after = [0, 0, *itertools.chain(*((0, i) for i in inserted))]
+        padded = apart.insert(PadOp(apart.value, [*[0] * apart.rank, *after]))
+        return padded.reshape([*x.shape[:2], *(d * (i + 1) for d, i in zip(x.shape[2:], inserted, strict=True))])
+    for axis, zeros in enumerate(inserted, 2):
+        if zeros:
+            apart = unit_axis(x, axis + 1)
+            after = [0] * apart.rank
+            after[axis + 1] = zeros
+            x = merge_axes(apart.insert(PadOp(apart.value, [*[0] * apart.rank, *after])), axis, 2)
+    return x
 
 
 @irdl_op_definition
@@ -285,22 +297,18 @@ class ConvBackwardWeightOp(FloatWindowOp):
         return (value.reshape(dy.shape[1], x.shape[1] // groups, *self.window.kernel),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A convolution in which batch and channels change places, and stride and dilation too."""
+        """A convolution in which batch and channels, stride and dilation change places; or products of the taps."""
         window, rank, groups = self.window, self.spatial_rank, self.groups.value.data
         x, dy = Term(b, self.x), Term(b, self.dy)
         spatial = list(range(2, 2 + rank))
+        if DYNAMIC in (*x.shape[2:], *dy.shape[2:]):
+            return self.as_results(self._by_taps(x, dy).value)
         if groups == 1:
             swapped = x.transpose([1, 0, *spatial])
         else:
-            if DYNAMIC in x.shape:
-                self.fail("cannot be decomposed with groups and dynamic extents")
-            batch, channels, *extents = x.shape
-            split = x.reshape([batch, groups, channels // groups, *extents])
-            swapped = split.transpose([2, 1, 0, *(a + 1 for a in spatial)])
-            swapped = swapped.reshape([channels // groups, groups * batch, *extents])
+            split = self._grouped(x).transpose([2, 1, 0, *(a + 1 for a in spatial)])
+            swapped = merge_axes(split, 1, 2)
         befores, afters = zip(*window.padding, strict=True)
-        if DYNAMIC in dy.shape[2:]:
-            self.fail("cannot be decomposed with dynamic spatial extents")
         conv = ConvOp(
             swapped.value,
             dy.transpose([1, 0, *spatial]).value,
@@ -315,6 +323,23 @@ class ConvBackwardWeightOp(FloatWindowOp):
             if value.shape[axis] != extent:
                 value = value.insert(NarrowOp(value.value, axis, 0, extent))
         return self.as_results(value.transpose([1, 0, *spatial]).value)
+
+    def _grouped(self, x: Term) -> Term:
+        """[N, C, spatial…] as [N, groups, C/groups, spatial…]."""
+        groups, channels = self.groups.value.data, x.shape[1]
+        return split_axis(x, 1, [groups, DYNAMIC if channels == DYNAMIC else channels // groups])
+
+    def _by_taps(self, x: Term, dy: Term) -> Term:
+        """For each offset of the kernel the products of dy and what it covers, summed over batch and positions."""
+        taps, groups = Taps(x, self.window), self._grouped(dy)
+        summed, padded = [0, *range(3, groups.rank)], taps.padded(0.0)
+        products: list[Term] = []
+        for offsets in taps:
+            covered = self._grouped(taps.of(padded, offsets))
+            product = x.insert(DotGeneralOp(groups.value, covered.value, summed, summed, [1], [1]))
+            products.append(unit_axis(product, 3))
+        stacked = products[0].concat(3, *products[1:])  # [groups, Co/groups, Ci/groups, kernel]
+        return split_axis(merge_axes(stacked, 0, 2), 2, self.window.kernel)
 
 
 @irdl_op_definition
@@ -366,6 +391,28 @@ class MaxPoolBackwardOp(FloatWindowOp):
         np.add.at(result, (rows[0], rows[1], place), dy)
         return (result.reshape(x.shape),)
 
+    def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
+        """The position of the first of the greatest under each window, and a scatter that adds dy there."""
+        x, dy = Term.widened(b, self.x, self.dy)
+        taps, rank = Taps(x, self.window), self.spatial_rank
+        padded = taps.padded(-math.inf)
+        covered = [(offsets, taps.of(padded, offsets)) for offsets in taps]
+        most = covered[0][1]
+        for _, tap in covered[1:]:
+            most = most.binary("max", tap)
+        place = filled(dy, 0, i32)
+        # The last to claim a window is the first of the greatest.
+        for offsets, tap in reversed(covered):
+            found = tap.compare("eq", most) | tap.is_nan()
+            if (inside := taps.inside(offsets)) is not None:
+                found = found & inside
+            place = found.where(taps.flat_place(offsets), place)
+        zeros = merge_axes(filled(x, 0.0), 2, rank)
+        flat = [merge_axes(term, 2, rank).value for term in (place, dy)]
+        total = zeros.insert(ScatterElementsOp(zeros.value, *flat, 2, reduction="add"))
+        shaped = split_like(total, 2, x, range(2, 2 + rank))
+        return self.as_results(shaped.cast(self.element(0)).value)
+
 
 @irdl_op_definition
 class Im2ColOp(WindowOp):
@@ -399,21 +446,10 @@ class Im2ColOp(WindowOp):
         return (views.reshape(shapes.product(views.shape[: 1 + rank]), columns),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A strided slice for each position of the kernel, joined; all but the batch must be static."""
-        x, window, rank = Term(b, self.input), self.window, self.spatial_rank
-        if DYNAMIC in x.shape[1:]:
-            self.fail("cannot be decomposed with dynamic channels or spatial extents")
-        outputs = window.output(x.shape[2:])
-        befores, afters = zip(*window.padding, strict=True)
-        if any((*befores, *afters)):
-            x = x.insert(PadOp(x.value, [0, 0, *befores, 0, 0, *afters]))
-        parts: list[SSAValue] = []
-        for k in np.ndindex(*window.kernel):
-            part = x
-            for axis in range(rank):
-                start, step = k[axis] * window.dilation[axis], window.stride[axis]
-                part = part.insert(SliceOp(part.value, axis + 2, start, outputs[axis], step))
-            parts.append(part.reshape([*part.shape[:2], 1, shapes.product(outputs)]).value)
-        joined = x.insert(ConcatOp(parts, 2))  # [N, C, kernel, output]
-        rows = joined.transpose([0, 3, 1, 2])
-        return self.as_results(rows.reshape([-1, x.shape[1] * len(parts)]).value)
+        """The taps of the window, joined."""
+        taps, rank = Taps(Term(b, self.input), self.window), self.spatial_rank
+        padded = taps.padded(0)
+        parts = [unit_axis(taps.of(padded, offsets), 2) for offsets in taps]
+        joined = parts[0].concat(2, *parts[1:])  # [N, C, kernel, output…]
+        rows = joined.transpose([0, *range(3, 3 + rank), 1, 2])
+        return self.as_results(merge_axes(merge_axes(rows, 1 + rank, 2), 0, 1 + rank).value)
