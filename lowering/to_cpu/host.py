@@ -23,10 +23,10 @@ from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
 from rlx_dialect.lowering.to_cpu.invocations import Invocations
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
 from rlx_dialect.lowering.to_cpu.map import Map
-from rlx_dialect.lowering.to_cpu.math import CPU_EXPANSIONS
 from rlx_dialect.lowering.to_cpu.packing import Pack, PackSpec, alone
 from rlx_dialect.lowering.to_cpu.rows import Rows
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
+from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
 from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_gpu.host import KERNELS, LOAD_TIME, Host, KernelModule
 from rlx_dialect.lowering.to_gpu.kernel import KernelSpec, Operands
@@ -61,7 +61,7 @@ class CpuKernels(KernelModule):
         kernel = CpuKernel(name, spec, self.cpu)
         schedule.emit(kernel)
         function = kernel.function(schedule.work)
-        expand(function, CPU_EXPANSIONS.keys(), CPU_EXPANSIONS)
+        expand(function, ELEMENTARY.keys(), ELEMENTARY)
         return [function]
 
     def extents(self, spec: KernelSpec) -> tuple[int, ...]:

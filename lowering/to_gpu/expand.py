@@ -11,7 +11,7 @@ import math as pymath
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, f64, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.lowering.scalar import Real, constant, convert_float
@@ -174,11 +174,11 @@ def _rsqrt(x: Real) -> Real:
     return 1 / x.apply(math.SqrtOp)
 
 
-def floats(formula: Callable[..., Real]) -> Expansion:
-    """An expansion of an f32 operation; other floats stay."""
+def floats(formula: Callable[..., Real], *others: AnyFloat) -> Expansion:
+    """An expansion of an operation on f32 and ``others``; other floats stay."""
 
     def write(op: Operation, b: Builder) -> SSAValue | None:
-        if op.results[0].type != f32:
+        if op.results[0].type not in (f32, *others):
             return None
         return formula(*(Real(o, b) for o in op.operands)).value
 
@@ -306,7 +306,7 @@ def _integer_abs(op: Operation, b: Builder) -> SSAValue:
     return _size(op.operands[0], b)
 
 
-EXPANSIONS: Mapping[str, Expansion] = {
+EXPANSIONS: dict[str, Expansion] = {
     "arith.cmpf": _compare,
     "arith.constant": _constant,
     "arith.divsi": _divide,
@@ -316,7 +316,7 @@ EXPANSIONS: Mapping[str, Expansion] = {
     "arith.maxui": _of_truth_values(arith.OrIOp),
     "arith.minsi": _extreme("slt"),
     "arith.minui": _of_truth_values(arith.AndIOp),
-    "arith.remf": floats(_remainder),
+    "arith.remf": floats(_remainder, f64),
     "arith.remsi": _rest,
     "arith.shrsi": _shift_right,
     "arith.sitofp": _to_float,
@@ -326,7 +326,7 @@ EXPANSIONS: Mapping[str, Expansion] = {
     "math.erf": floats(_erf),
     "math.exp2": floats(_exp2),
     "math.powf": floats(_pow),
-    "math.rsqrt": floats(_rsqrt),
+    "math.rsqrt": floats(_rsqrt, f64),
     "math.tanh": floats(_tanh),
     "math.trunc": floats(_toward_zero),
 }

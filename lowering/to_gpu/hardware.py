@@ -142,7 +142,22 @@ _SPIRV_EXPAND = frozenset(
 )
 
 # What the ROCDL conversion turns into calls of AMD's device library, which nothing here links.
-_ROCM_EXPAND = frozenset({"arith.remf", "math.atan", "math.atan2", "math.erf", "math.powf", "math.rsqrt", "math.tanh"})
+_ROCM_EXPAND = frozenset(
+    {
+        "arith.remf",
+        "math.atan",
+        "math.atan2",
+        "math.cos",
+        "math.erf",
+        "math.expm1",
+        "math.log1p",
+        "math.powf",
+        "math.rsqrt",
+        "math.sin",
+        "math.tan",
+        "math.tanh",
+    }
+)
 
 HARDWARE: dict[str, Hardware] = {
     row.name: row

@@ -28,7 +28,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_float, storage_dtype, wide_element
-from rlx_dialect.lowering.to_gpu.expand import expand
+from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
+from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS, expand
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, Operands, kernel_module, launch_grid
 from rlx_dialect.lowering.to_gpu.map import map_kernel
@@ -46,6 +47,9 @@ LOAD_TIME = "rlx.load_time"
 """Unit attribute of a launch that depends on parameters only, and of the allocation that it fills."""
 
 KERNELS = "kernels"
+
+_EXPANSIONS = EXPANSIONS | ELEMENTARY
+"""What :attr:`.hardware.Hardware.expand` chooses from."""
 
 
 # A graph has thousands of these two; xDSL's constructors take ten times as long as the attributes made once.
@@ -93,7 +97,7 @@ class KernelModule:
             name = f"{hint}_{count}" if count else hint
             symbol = self._symbols[spec] = SymbolRefAttr(KERNELS, [name])
             for op in self.write(name, spec):
-                expand(op, self.hardware.expand)
+                expand(op, self.hardware.expand, _EXPANSIONS)
                 self.op.body.block.add_op(op)
         return symbol
 
