@@ -1,13 +1,6 @@
 """Run linalg on tensors on the CPU through IREE.
 
-The module is handed over by what was measured to be fast:
-
-- Parameters (arguments with ``rlx.param``) become ``util.global``s bound to named parameters, so that IREE packs
-  them once, ahead of the first call, and the compiled module stays small.
-- A lowering marks the first linalg operation of a norm with the discardable attribute ``rlx.barrier_before``
-  (:data:`BARRIER`). The tensors that it reads pass through ``util.optimization_barrier`` first, for it and for
-  everything below it: without that, whole blocks are fused into dispatches that are slow or do not compile.
-- :data:`FLAGS`.
+The module is handed over as :mod:`.iree_form` makes it, with :data:`FLAGS`: what was measured to be fast.
 
 Text is handed over in generic form: xDSL's custom forms lose attributes on a few operations.
 """
@@ -21,30 +14,18 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     BFloat16Type,
-    FunctionType,
-    IndexType,
     ModuleOp,
-    StringAttr,
-    SymbolRefAttr,
-    TensorType,
-    UnregisteredOp,
 )
-from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, BlockArgument, Operation, ParametrizedAttribute, SSAValue
-from xdsl.irdl import irdl_attr_definition
+from xdsl.ir import Attribute
 
 from rlx_dialect.dtypes import Array, storage_dtype
-from rlx_dialect.graph import arguments, main_function
-from rlx_dialect.lowering.to_linalg import BARRIER
+from rlx_dialect.graph import main_function
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature, bind
+from rlx_dialect.runtime.iree_form import SCOPE, hand_off
 from rlx_dialect.runtime.toolchain import ToolError, ToolMissing, portable_text
-from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
 
 if TYPE_CHECKING:
     import iree.runtime as rt
@@ -73,114 +54,7 @@ _ALIGNMENT = 64
 """Compiled code loads whole vectors of its operands as aligned memory, and faults where they are not."""
 
 _ELEMENT_KINDS = {"f": "FLOAT", "i": "SINT", "u": "UINT", "b": "BOOL", "c": "COMPLEX"}
-_SCOPE = "rlx"
 _RUNTIME_HINT = "pip install 'rlx-dialect[run]' (iree-base-runtime)"
-_GLOBAL = UnregisteredOp.with_name("util.global")
-_LOAD = UnregisteredOp.with_name("util.global.load")
-_BARRIER = UnregisteredOp.with_name("util.optimization_barrier")
-_TIE_SHAPE = UnregisteredOp.with_name("flow.tensor.tie_shape")
-
-
-@irdl_attr_definition
-class _NamedParameter(ParametrizedAttribute):
-    """IREE's ``#flow.parameter.named<"scope"::"key"> : type``."""
-
-    name = "flow.parameter.named"
-    scope: StringAttr
-    key: StringAttr
-    type: TensorType
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.scope)
-            printer.print_string("::")
-            printer.print_attribute(self.key)
-        printer.print_string(" : ")
-        printer.print_attribute(self.type)
-
-
-def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
-    """A copy of a linalg module in the form that IREE compiles best: parameters as globals, barriers in place.
-
-    Its main function takes the inputs only, in their order. ``params`` are the values of the parameters, in theirs:
-    a global has no dynamic extents.
-    """
-    module = module.clone()
-    function = main_function(module)
-    _insert_barriers(function)
-    _parameters_to_globals(module, function, params)
-    return module
-
-
-def _insert_barriers(function: FuncOp) -> None:
-    order = {op: index for index, op in enumerate(function.body.block.ops)}
-    marked = [op for op in function.walk() if op.attributes.pop(BARRIER, None) is not None]
-    for op in marked:
-        if op not in order:
-            continue  # IREE forms no dispatches across the bounds of a branch or a loop.
-        assert isinstance(op, LinalgStructuredOperation)
-        for value in dict.fromkeys(op.operands[: len(op.operands) - len(op.results)]):
-            if isinstance(value.type, TensorType) and not isinstance(value, BlockArgument):
-                behind = _barrier(value, Builder(InsertPoint.before(op)))
-                value.replace_uses_with_if(behind, lambda use, at=order[op]: _position(use.operation, order) >= at)
-
-
-def _position(op: Operation, order: Mapping[Operation, int]) -> int:
-    """The position in the function's block of ``op`` or of the operation that it is inside of; -1 for new ones."""
-    while op not in order:
-        parent = op.parent_op()
-        if parent is None or isinstance(parent, FuncOp):
-            return -1
-        op = parent
-    return order[op]
-
-
-def _barrier(value: SSAValue, b: Builder) -> SSAValue:
-    type = value.type
-    assert isinstance(type, TensorType)
-    behind = b.insert(_BARRIER.create(operands=[value], result_types=[type])).results[0]
-    dynamic = [axis for axis, extent in enumerate(type.get_shape()) if extent == DYNAMIC_INDEX]
-    if not dynamic:
-        return behind
-    # IREE cannot see dynamic extents through the barrier: say that they are those in front of it.
-    axes = [b.insert(arith.ConstantOp.from_int_and_width(axis, IndexType())).result for axis in dynamic]
-    extents = [b.insert(tensor.DimOp(value, axis)).result for axis in axes]
-    return b.insert(_TIE_SHAPE.create(operands=[behind, *extents], result_types=[type])).results[0]
-
-
-def _parameters_to_globals(module: ModuleOp, function: FuncOp, params: Sequence[Array]) -> None:
-    values = iter(params)
-    block = function.body.block
-    start = Builder(InsertPoint.at_start(block))
-    inputs: list[TensorType] = []
-    for index, argument in enumerate(arguments(function)):
-        type = argument.value.type
-        assert isinstance(type, TensorType)
-        if argument.kind == "input":
-            inputs.append(type)
-            continue
-        symbol, expected = f"param_{index}", type
-        type = TensorType(type.element_type, next(values).shape)
-        value = _NamedParameter(StringAttr(_SCOPE), StringAttr(argument.name), type)
-        declaration = _GLOBAL.create(
-            properties={
-                "initial_value": value,
-                "sym_name": StringAttr(symbol),
-                "sym_visibility": StringAttr("private"),
-                "type": type,
-            }
-        )
-        Rewriter.insert_op(declaration, InsertPoint.before(function))
-        load = _LOAD.create(properties={"global": SymbolRefAttr(symbol)}, result_types=[type])
-        loaded = start.insert(load).results[0]
-        if type != expected:
-            loaded = start.insert(tensor.CastOp(loaded, expected)).dest
-        argument.value.replace_all_uses_with(loaded)
-    for argument in arguments(function):
-        if argument.kind == "param":
-            block.erase_arg(argument.value)
-    function.function_type = FunctionType.from_lists(inputs, list(function.function_type.outputs))
-    function.properties.pop("arg_attrs", None)
 
 
 class IreeExecutable:
@@ -198,7 +72,7 @@ class IreeExecutable:
         instance = rt.VmInstance()
         module = rt.VmModule.copy_buffer(instance, code)
         hal = rt.create_hal_module(instance, self._device)
-        parameters = rt.create_io_parameters_module(instance, index.create_provider(scope=_SCOPE))
+        parameters = rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
         # Parameters are read and packed here, once.
         self._context = rt.VmContext(instance, modules=[hal, parameters, module])
         function = module.lookup_function(name)

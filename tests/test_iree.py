@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import bf16
 from rlx_dialect.dtypes import bf16_to_bits, round_to
 from rlx_dialect.pipelines.named import run_pipeline
 from rlx_dialect.runtime.engine import BindingError
-from rlx_dialect.runtime.iree import IreeEngine, IreeExecutable, hand_off
+from rlx_dialect.runtime.iree import IreeEngine, IreeExecutable
+from rlx_dialect.runtime.iree_form import hand_off
 from rlx_dialect.runtime.toolchain import ToolError, ToolFailed, portable_text
 
 ENGINE = IreeEngine(driver="local-sync")

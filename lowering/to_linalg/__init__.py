@@ -2,6 +2,6 @@
 
 from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_linalg.conversion import LowerToLinalg
-from rlx_dialect.lowering.to_linalg.tensors import BARRIER
+from rlx_dialect.lowering.to_linalg.tensors import BARRIER, SCATTER
 
-__all__ = ["BARRIER", "LowerToLinalg", "LoweringError"]
+__all__ = ["BARRIER", "SCATTER", "LowerToLinalg", "LoweringError"]

@@ -42,6 +42,13 @@ A compiler that forms its own dispatches (IREE) should not fuse what produces th
 the norm: the engine puts an optimisation barrier there. Other compilers ignore it.
 """
 
+SCATTER = "rlx.scatter"
+"""Discardable unit attribute on a loop that changes a tensor at one computed place in each round, in order.
+
+Its body is, first to last: the place, the update, what was there, what both give (a ``linalg.generic`` of these two),
+and its insertion. An engine with a scatter may use that. Other compilers ignore it.
+"""
+
 Body = Callable[[Builder, list[SSAValue]], SSAValue]
 """Writes the scalar code of one element from its input elements (and, in a reduction, what was gathered so far)."""
 
