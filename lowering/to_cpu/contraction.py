@@ -7,57 +7,29 @@ The left factor is read where it lies, one number at a time, where it has one co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import AnyFloat, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, KernelSpec
 from rlx_dialect.lowering.to_gpu.views import coalesce
 from rlx_dialect.shapes import product
 
-MOST_ROWS = 8
-MOST_VECTORS = 8
 BLOCK_ROWS = 128
 """Rows of one group, about: the left factor's share stays in a cache, and threads have groups to share."""
 
 
-@dataclass(frozen=True)
-class RegisterTile:
-    """``rows`` x ``vectors`` x ``lanes`` sums of each right factor."""
-
-    rows: int
-    vectors: int
-    lanes: int
-
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
-
-
-def choose_register_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
-    """The tile that takes the fewest cycles, counting padding and loads; the larger of two that take equally many."""
-    rows, columns, factors = product(spec.rows), product(spec.columns), len(spec.rights)
-    lanes = cpu.lanes(spec.rhs.type)
-
-    def tile(vectors: int) -> RegisterTile:
-        # One register holds a number of the left factor.
-        most = (cpu.registers - 1) // (vectors * factors) - 1
-        return RegisterTile(max(min(most, MOST_ROWS, rows), 1), vectors, lanes)
-
-    def cost(t: RegisterTile) -> tuple[float, int]:
-        loads = -(-rows // t.rows) * (t.vectors * factors + t.rows) / 4
-        # Sums that wait for each other: four cycles a step, two a cycle.
-        sums = max(rows * t.vectors * factors, -(-rows // t.rows) * 8)
-        return -(-columns // t.width) * (sums + loads), -t.rows * t.vectors
-
-    return min((tile(v) for v in range(1, min(MOST_VECTORS, -(-columns // lanes)) + 1)), key=cost)
+def choose_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
+    columns, factors = product(spec.columns), len(spec.rights)
+    return choose_register_tile(cpu, cpu.lanes(spec.rhs.type), product(spec.rows), columns, factors)
 
 
 @dataclass(frozen=True)
@@ -144,7 +116,7 @@ class _Writer:
             first = k.i_mul(block, s.block_rows)
             last = k.i_min(k.i_add(first, s.block_rows), s.rows)
             if self.at_once:
-                self._tiles(first, last, self._whole_tile)
+                tiles(k, self.tile, s.rows, first, last, self._whole_tile)
                 return
             zero = k.constant(0, s.type)
             size = self.held * len(self.panels)
@@ -152,22 +124,19 @@ class _Writer:
 
             def stretch(start: SSAValue) -> None:
                 stop = k.i_min(k.i_add(start, s.stretch), s.length)
-                self._tiles(first, last, lambda row, count: self._stretch(k.i_sub(row, first), row, count, start, stop))
+                tiles(
+                    k,
+                    self.tile,
+                    s.rows,
+                    first,
+                    last,
+                    lambda row, count: self._stretch(k.i_sub(row, first), row, count, start, stop),
+                )
 
             k.each(0, s.length, stretch, s.stretch)
             k.each(first, last, lambda row: self._finish(row, k.i_sub(row, first)))
 
         k.groups(group)
-
-    def _tiles(self, first: Index, last: Index, tile: Callable[[Index, int], None]) -> None:
-        """``tile(row, count)`` for the rows in range(first, last): whole tiles, and what is left of them."""
-        k, height = self.k, self.tile.rows
-        rest = self.s.rows % height
-        # Only the last block has a rest.
-        whole = k.i_mul(k.i_div(last, height), height) if rest else last
-        k.each(first, whole, lambda row: tile(row, height), height)
-        if rest:
-            k.when(k.i_less(whole, last), lambda: tile(whole, rest))
 
     def _whole_tile(self, row: Index, count: int) -> None:
         """The sums of ``count`` rows, and the epilogue."""
@@ -206,24 +175,10 @@ class _Writer:
         """``sums`` and the products of a stretch."""
         k, s, tile = self.k, self.s, self.tile
         panel = k.i_mul(k.i_add(k.i_mul(self.flat_batch, s.panels), self.panel), s.length * tile.width)
-        lefts = self._lefts(row, count)
+        panels = [(memory, panel) for memory in self.panels]
+        return add_products(k, tile, panels, self._lefts(row, count), start, stop, sums)
 
-        def step(at: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            place = k.i_add(panel, k.i_mul(at, tile.width))
-            rights = [
-                [
-                    k.op(vector.LoadOp(memory, [k.index(k.i_add(place, v * tile.lanes))], self.vector))
-                    for v in range(tile.vectors)
-                ]
-                for memory in self.panels
-            ]
-            numbers = [k.op(vector.BroadcastOp(left(at), self.vector)) for left in lefts]
-            pairs = [(number, right) for own in rights for number in numbers for right in own]
-            return [_multiply_add(k, x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
-
-        return k.loop(start, stop, 1, sums, step)
-
-    def _lefts(self, row: Index, count: int) -> list[Callable[[SSAValue], SSAValue]]:
+    def _lefts(self, row: Index, count: int) -> list[Number]:
         """For each of ``count`` rows its element of the left factor at a place along the contracted axes."""
         k, s, left = self.k, self.s, self.whole.lhs
         if s.spec.packs_left:
@@ -252,11 +207,3 @@ class _Writer:
             self.whole.store(k, self.batch, row, k.i_add(first, j), sums)
 
         k.each(0, stop, column)
-
-
-def _multiply_add(k: CpuKernel, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-    type: Attribute = x.type
-    assert isinstance(type, VectorType)
-    if isinstance(type.element_type, AnyFloat):
-        return k.op(vector.FMAOp(x, y, total))
-    return k.op(arith.AddiOp(k.op(arith.MuliOp(x, y)), total))

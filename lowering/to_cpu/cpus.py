@@ -41,7 +41,13 @@ CPUS: dict[str, Cpu] = {
 """By instruction set."""
 
 BUFFERS: Hardware = replace(
-    HARDWARE["cuda"], name="cpu", max_buffers=1 << 10, max_groups=1 << 40, bool_storage=i8, expand=frozenset()
+    HARDWARE["cuda"],
+    name="cpu",
+    shared_bytes=1 << 40,
+    max_buffers=1 << 10,
+    max_groups=1 << 40,
+    bool_storage=i8,
+    expand=frozenset(),
 )
 """What the op files ask of a target: memory holds every element type, and neither buffers nor grids have limits."""
 

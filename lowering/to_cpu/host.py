@@ -13,10 +13,17 @@ from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.graph import arguments
 from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering.to_cpu.attention import (
+    Attention,
+    PackedAttention,
+    choose_tiles,
+    keys_factor,
+    values_factor,
+)
 from rlx_dialect.lowering.to_cpu.contraction import (
     Contraction,
     PackedContraction,
-    choose_register_tile,
+    choose_tile,
     reads_left_in_place,
 )
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
@@ -25,6 +32,7 @@ from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
 from rlx_dialect.lowering.to_cpu.map import Map
 from rlx_dialect.lowering.to_cpu.packing import Pack, PackSpec, alone
 from rlx_dialect.lowering.to_cpu.rows import Rows
+from rlx_dialect.lowering.to_gpu.attention import AttentionSpec
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
 from rlx_dialect.lowering.to_gpu.expand import expand
@@ -41,6 +49,7 @@ SCHEDULES: Mapping[type[KernelSpec], type[Schedule[Any]]] = {
     RowSpec: Rows,
     PackSpec: Pack,
     PackedContraction: Contraction,
+    PackedAttention: Attention,
 }
 """Who writes a spec for a CPU: what stands here for the nearest of its base classes."""
 
@@ -83,27 +92,49 @@ class CpuHost(Host):
         self._panels: dict[tuple[PackSpec, tuple[Buffer, ...]], Buffer] = {}
 
     def launch(self, hint: str, spec: KernelSpec, operands: Operands) -> None:
-        if not isinstance(spec, ContractionSpec):
-            super().launch(hint, spec, operands)
-            return
-        tile = choose_register_tile(self.kernels.cpu, spec)
+        match spec:
+            case ContractionSpec():
+                self._contraction(hint, spec, operands)
+            case AttentionSpec():
+                self._attention(hint, spec, operands)
+            case _:
+                super().launch(hint, spec, operands)
+
+    def _contraction(self, hint: str, spec: ContractionSpec, operands: Operands) -> None:
+        tile = choose_tile(self.kernels.cpu, spec)
         packs_left = not reads_left_in_place(spec)
-        panels = [self._packed(spec, spec.lhs, spec.rows, tile.rows, operands)] if packs_left else []
-        panels += [self._packed(spec, right, spec.columns, tile.width, operands) for right in spec.rights]
+
+        def packed(factor: Factor, free: Shape, width: int) -> Buffer:
+            return self._packed(spec.batch, factor, free, spec.depth, width, operands)
+
+        panels = [packed(spec.lhs, spec.rows, tile.rows)] if packs_left else []
+        panels += [packed(right, spec.columns, tile.width) for right in spec.rights]
         both = Operands([*operands.buffers, *panels])
         super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left), both)
 
-    def _packed(self, spec: ContractionSpec, factor: Factor, free: Shape, width: int, operands: Operands) -> Buffer:
+    def _attention(self, hint: str, spec: AttentionSpec, operands: Operands) -> None:
+        to_keys, to_values = choose_tiles(self.kernels.cpu, spec)
+        keys, dim, value_dim = (spec.keys,), (spec.dim,), (spec.value_dim,)
+        panels = [
+            self._packed(spec.batch, keys_factor(spec), keys, dim, to_keys.width, operands),
+            self._packed(spec.batch, values_factor(spec), value_dim, keys, to_values.width, operands),
+        ]
+        both = Operands([*operands.buffers, *panels])
+        super().launch(hint, PackedAttention(both.slots, spec, to_keys, to_values), both)
+
+    def _packed(
+        self, batch: Shape, factor: Factor, free: Shape, depth: Shape, width: int, operands: Operands
+    ) -> Buffer:
         """The panels of a factor; those of what is known at load time are made once."""
         if factor.type == i1:
             raise NotLowered("products of truth values have no CPU form")
         own, buffers = alone(factor, operands)
         read = tuple(buffers.buffers)
-        pack = PackSpec((), spec.batch, free, spec.depth, own, width)
+        pack = PackSpec((), batch, free, depth, own, width)
         known = self._panels.get((pack, read))
         if known is not None:
             return known
-        size = pack.groups[0] * product(spec.depth) * width
+        size = pack.groups[0] * product(depth) * width
         view = self.new(factor.type, (size,), "panels")
         assert isinstance(view.source, Buffer)
         self._panels[pack, read] = view.source

@@ -26,6 +26,16 @@ from rlx_dialect.lowering.to_gpu.kernel import Kernel, KernelSpec
 WORK = "rlx.work"
 """Attribute of a kernel: about how many scalar operations one group takes."""
 
+_REORDERED = arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])
+
+
+def reordered(total: SSAValue) -> SSAValue:
+    """A sum or product that is carried round a loop, which may from now on be made of parts in any order."""
+    if isinstance(total.owner, arith.AddfOp | arith.MulfOp):
+        total.owner.properties["fastmath"] = _REORDERED
+    return total
+
+
 S = TypeVar("S", bound=KernelSpec)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
-from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule, reordered
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.rows import Columns, Fold, Row, RowSpec, Values
 from rlx_dialect.shapes import product
@@ -21,8 +21,6 @@ GROUP = 8192
 
 SCRATCH = 1 << 14
 """Columns of a row that are kept in scratch memory; those of longer rows are made again for each use."""
-
-_REORDERED = arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])
 
 
 class CpuRow(Row):
@@ -88,10 +86,7 @@ class CpuRow(Row):
 
     def fold(self, values: Values, fold: Fold, change: Callable[[SSAValue], SSAValue] = lambda v: v) -> SSAValue:
         def step(column: Sequence[Index], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            total = fold.combine(self.k.b, carried[0], change(values.make(column)))
-            if isinstance(total.owner, arith.AddfOp | arith.MulfOp):
-                total.owner.properties["fastmath"] = _REORDERED
-            return [total]
+            return [reordered(fold.combine(self.k.b, carried[0], change(values.make(column))))]
 
         return self._walk([fold.neutral(self.k)], step)[0]
 

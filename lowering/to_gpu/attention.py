@@ -110,6 +110,24 @@ class AttentionSpec(LinearSpec):
         """Whether no query comes before the first key."""
         return self.rows[-1] <= self.keys
 
+    def score(self, k: Kernel, batch: Sequence[Index], row: Sequence[Index], key: Index, product: SSAValue) -> SSAValue:
+        """The score of a row and a key from their product."""
+        mask: SSAValue | None = None
+        if (part := self.mask) is not None:
+            access = Access(
+                part.access.source, part.access.element, (*part.batch, *part.row, part.column), part.access.offset
+            )
+            mask = k.load(access, [*batch, *row, key])
+        seen: list[SSAValue] = []
+        if self.scores.by_position:
+            # key <= query + keys - queries, without negative numbers.
+            queries, keys = self.rows[-1], self.keys
+            of_query, of_key = k.i_add(row[-1], keys), k.i_add(key, queries)
+            seen.append(k.i_less(of_key, k.i_add(of_query, 1)))
+            if self.scores.window is not None:
+                seen.append(k.i_less(of_query, k.i_add(of_key, self.scores.window + 1)))
+        return self.scores.write(k, product, mask, seen)
+
     def emit(self, k: Kernel) -> None:
         _Writer(k, self).write()
 
@@ -290,27 +308,12 @@ class _Writer:
         zero = k.constant(0, self.type)
         products = k.loop(0, spec.dim, 1, [zero] * (len(self.rows) * len(places)), step)
         return [
-            [self._score(products[i * len(places) + j], position, key(place)[0]) for j, place in enumerate(places)]
+            [
+                spec.score(k, self.batch, position, key(place)[0], products[i * len(places) + j])
+                for j, place in enumerate(places)
+            ]
             for i, position in enumerate(self.positions)
         ]
-
-    def _score(self, product_: SSAValue, row: Sequence[Index], key: Index) -> SSAValue:
-        k, spec = self.k, self.spec
-        mask: SSAValue | None = None
-        if (part := spec.mask) is not None:
-            access = Access(
-                part.access.source, part.access.element, (*part.batch, *part.row, part.column), part.access.offset
-            )
-            mask = k.load(access, [*self.batch, *row, key])
-        seen: list[SSAValue] = []
-        if spec.scores.by_position:
-            # key <= query + keys - queries, without negative numbers.
-            queries, keys = spec.rows[-1], spec.keys
-            of_query, of_key = k.i_add(row[-1], keys), k.i_add(key, queries)
-            seen.append(k.i_less(of_key, k.i_add(of_query, 1)))
-            if spec.scores.window is not None:
-                seen.append(k.i_less(of_query, k.i_add(of_key, spec.scores.window + 1)))
-        return spec.scores.write(k, product_, mask, seen)
 
     def _greater(self, place: SSAValue, greatest: Sequence[SSAValue]) -> Sequence[SSAValue]:
         k = self.k
