@@ -258,3 +258,14 @@ def test_the_choice_of_a_form():
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])
 def test_ptx_is_assembled(element: str):
     assert_assembles(lower(products([*IN_TILES, *THIN, ("20x2048", "2048x30")], element), "cuda"))
+
+
+def test_the_matrix_unit_takes_f16():
+    cases = [("70x64", "64x65"), ("2x64x33", "2x33x64")]
+    ptx = assert_assembles(lower(products(cases, "f16"), "cuda"))
+    assert "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32" in ptx
+    assert ".shared .align 32" in ptx
+    for element in ("f32", "bf16"):
+        assert "wmma" not in assert_assembles(lower(products(cases, element), "cuda"))
+    # Few rows, and sums shorter than a matrix, are no work for it.
+    assert "wmma" not in assert_assembles(lower(products([("2x64", "64x65"), ("70x8", "8x65")], "f16"), "cuda"))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import BinaryKind
@@ -20,6 +21,7 @@ from rlx_dialect.lowering.scalar import binary
 from rlx_dialect.lowering.to_gpu.contraction_choice import (
     THIN_ROWS,
     Problem,
+    choose_matrix_tile,
     choose_parts,
     choose_thin,
     choose_tile,
@@ -35,8 +37,10 @@ from rlx_dialect.lowering.to_gpu.contraction_spec import (
     remains,
     widened,
 )
+from rlx_dialect.lowering.to_gpu.hardware import MatrixTile, Tile
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Body, Operands
+from rlx_dialect.lowering.to_gpu.matrix_unit import MatrixContraction
 from rlx_dialect.lowering.to_gpu.matvec import ThinContraction
 from rlx_dialect.lowering.to_gpu.tiles import TiledContraction
 from rlx_dialect.lowering.to_gpu.views import Literal, View, coalesce
@@ -172,7 +176,10 @@ class _Contraction:
         )
         self.thin = len(rights) == 1 and min(self.problem.rows, self.problem.columns) <= THIN_ROWS
         self.thin |= self.problem.rows <= THIN_ROWS
-        self.tile = choose_tile(h.hardware, self.problem, len(rights), storage_dtype(self.element).itemsize)
+        size = storage_dtype(self.element).itemsize
+        self.tile: Tile | MatrixTile = choose_tile(h.hardware, self.problem, len(rights), size)
+        if all(s.prologue is None and s.view.element == f16 for s in self.sources):
+            self.tile = choose_matrix_tile(h.hardware, self.problem, len(rights)) or self.tile
 
     @property
     def element(self) -> Attribute:
@@ -281,7 +288,10 @@ class _Contraction:
             p = replace(p, rows=p.columns, columns=p.rows) if swap else p
             along = factors[1].contracted[-1:] == (1,) and factors[1].free[-1:] != (1,)
             return ThinContraction(**common, thin=choose_thin(self.h.hardware, p, along)), operands
-        return TiledContraction(**common, tile=self.tile, buffers=self.h.hardware.slices), operands
+        buffers = self.h.hardware.slices
+        if isinstance(self.tile, MatrixTile):
+            return MatrixContraction(**common, tile=self.tile, buffers=buffers), operands
+        return TiledContraction(**common, tile=self.tile, buffers=buffers), operands
 
     @property
     def sources(self) -> list[Source]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx_dialect.lowering.to_gpu.hardware import Hardware, Tile
+from rlx_dialect.lowering.to_gpu.hardware import MATRIX, Hardware, MatrixTile, Tile
 from rlx_dialect.lowering.to_gpu.matvec import Thin
 
 
@@ -18,7 +18,7 @@ class Problem:
     depth: int
 
 
-def groups_of(tile: Tile, p: Problem) -> int:
+def groups_of(tile: Tile | MatrixTile, p: Problem) -> int:
     """Workgroups of a tiled contraction."""
     return p.batch * -(-p.rows // tile.rows) * -(-p.columns // tile.columns)
 
@@ -27,7 +27,7 @@ _TRAFFIC = 16
 """What reading an element from memory costs, in products."""
 
 
-def cost(tile: Tile, p: Problem, hardware: Hardware) -> int:
+def cost(tile: Tile | MatrixTile, p: Problem, hardware: Hardware) -> int:
     """A measure of the time for a step of the contracted axes: what a workgroup does, times how often they take turns.
 
     A large tile reads less for each product; small ones keep more of the device busy, and waste less at the edges.
@@ -43,6 +43,14 @@ def choose_tile(hardware: Hardware, p: Problem, rights: int, size: int) -> Tile:
         return (tile.rows + rights * tile.columns) * tile.depth * hardware.slices * size
 
     fitting = [tile for tile in hardware.tiles if bytes_of(tile) <= hardware.shared_bytes]
+    return min(fitting, key=lambda tile: cost(tile, p, hardware))
+
+
+def choose_matrix_tile(hardware: Hardware, p: Problem, rights: int) -> MatrixTile | None:
+    """The cheapest tile of the matrix unit; None where the hardware has none, or sums are shorter than a matrix."""
+    fitting = [t for t in hardware.matrix if t.shared(rights, hardware.slices) <= hardware.shared_bytes]
+    if not fitting or p.depth < MATRIX:
+        return None
     return min(fitting, key=lambda tile: cost(tile, p, hardware))
 
 
@@ -65,7 +73,7 @@ def choose_thin(hardware: Hardware, p: Problem, along_depth: bool) -> Thin:
     return Thin(rows, columns, lanes, along_depth)
 
 
-def choose_parts(hardware: Hardware, tile: Tile, p: Problem) -> int:
+def choose_parts(hardware: Hardware, tile: Tile | MatrixTile, p: Problem) -> int:
     """Into how many parts to split the contracted axes, so that the device has work for its units: a power of two."""
     parts = 1
     while parts < 16 and parts * 2 * groups_of(tile, p) <= hardware.units and parts * 8 * tile.depth <= p.depth:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, i1, i8, i32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, i1, i8, i32, i64
 from xdsl.ir import Attribute
 
 
@@ -26,6 +26,48 @@ class Tile:
     def threads(self) -> tuple[int, int]:
         """Invocations along columns and along rows."""
         return self.columns // self.per_column, self.rows // self.per_row
+
+
+MATRIX = 16
+"""Rows and columns of the matrices that a matrix unit multiplies."""
+
+
+@dataclass(frozen=True)
+class MatrixTile:
+    """How a workgroup of the contraction schedule covers its part of the result with matrices of f16.
+
+    Each subgroup of ``subgroup`` invocations makes ``per_row`` x ``per_column`` matrices of the result.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    per_row: int
+    per_column: int
+    subgroup: int = 32
+
+    @property
+    def threads(self) -> int:
+        return self.rows * self.columns // (self.per_row * self.per_column * MATRIX * MATRIX) * self.subgroup
+
+    # Rows of matrices in shared memory are apart by a multiple of 16 bytes, but not of all banks.
+
+    @property
+    def left_pitch(self) -> int:
+        return self.depth + 8
+
+    @property
+    def right_pitch(self) -> int:
+        return self.columns + 8
+
+    @property
+    def sum_pitch(self) -> int:
+        return self.columns + 8
+
+    def shared(self, rights: int, buffers: int) -> int:
+        """Bytes of shared memory for ``rights`` right factors."""
+        slices = self.rows * self.left_pitch + rights * self.depth * self.right_pitch
+        return slices * buffers * 2 + rights * self.rows * self.sum_pitch * 4
 
 
 @dataclass(frozen=True)
@@ -70,6 +112,8 @@ class Hardware:
     """Widths of integer elements in buffers."""
     bool_storage: IntegerType
     """What holds an i1 in a buffer."""
+    extent: IntegerType
+    """What holds an extent that a kernel is told when it runs: an integer of the width of its indices."""
     shared_global: bool
     """Shared memory is an uninitialised memref.global of the gpu.module (else a memref.alloc in the kernel)."""
     expand: frozenset[str]
@@ -80,6 +124,8 @@ class Hardware:
     """Slices of each factor that a tiled contraction holds: 2 where the next is read while the last is used."""
     tiles: tuple[Tile, ...]
     """Contraction tiles, the largest first."""
+    matrix: tuple[MatrixTile, ...]
+    """Contraction tiles for its matrix unit, which multiplies f16 and sums in f32; none where there is no unit."""
     attention: tuple[AttentionTile, ...]
     """Attention tiles, those of more rows first; of those with equally many the larger first."""
 
@@ -93,6 +139,8 @@ class Hardware:
 
 
 _TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
+
+_MATRIX = (MatrixTile(64, 64, 32, 2, 2), MatrixTile(64, 32, 32, 2, 1), MatrixTile(32, 32, 32, 1, 1))
 
 _ATTENTION = (
     AttentionTile(64, 32, 16, 4),
@@ -171,11 +219,13 @@ HARDWARE: dict[str, Hardware] = {
             elements=(Float16Type, Float32Type),
             integer_widths=(32, 64),
             bool_storage=i32,
+            extent=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
             units=32,
             slices=1,
             tiles=_TILES,
+            matrix=(),
             attention=_ATTENTION,
         ),
         Hardware(
@@ -187,11 +237,13 @@ HARDWARE: dict[str, Hardware] = {
             elements=(Float16Type, Float32Type),
             integer_widths=(32, 64),
             bool_storage=i32,
+            extent=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
             units=32,
             slices=1,
             tiles=_TILES,
+            matrix=(),
             attention=_ATTENTION,
         ),
         Hardware(
@@ -203,11 +255,13 @@ HARDWARE: dict[str, Hardware] = {
             elements=(Float16Type, BFloat16Type, Float32Type, Float64Type),
             integer_widths=(8, 16, 32, 64),
             bool_storage=i8,
+            extent=i64,
             shared_global=True,
             expand=frozenset(),
             units=128,
             slices=2,
             tiles=_TILES,
+            matrix=_MATRIX,
             attention=_ATTENTION,
         ),
         Hardware(
@@ -219,11 +273,13 @@ HARDWARE: dict[str, Hardware] = {
             elements=(Float16Type, BFloat16Type, Float32Type, Float64Type),
             integer_widths=(8, 16, 32, 64),
             bool_storage=i8,
+            extent=i64,
             shared_global=True,
             expand=_ROCM_EXPAND,
             units=128,
             slices=2,
             tiles=_TILES,
+            matrix=(),
             attention=_ATTENTION,
         ),
     )

@@ -6,11 +6,12 @@ bf16. Where the hardware says so, there are two buffers of slices: the next is r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.contraction_spec import (
     ContractionSpec,
     Factor,
@@ -38,73 +39,137 @@ class TiledContraction(ContractionSpec):
 
     @property
     def groups(self) -> Grid:
-        tile = self.tile
-        return (
-            -(-product(self.columns) // tile.columns),
-            -(-product(self.rows) // tile.rows),
-            product(self.batch),
-        )
+        return groups_of_tiles(self, self.tile.rows, self.tile.columns)
 
     def emit(self, k: Kernel) -> None:
         _Writer(k, self).write()
 
 
-class _Slice:
+def groups_of_tiles(spec: ContractionSpec, rows: int, columns: int) -> Grid:
+    """Workgroups along columns, rows and batch for tiles of ``rows`` x ``columns``."""
+    return (-(-product(spec.columns) // columns), -(-product(spec.rows) // rows), product(spec.batch))
+
+
+@dataclass(frozen=True)
+class Staging:
+    """How slices of ``depth`` along the contracted axes come to shared memory."""
+
+    depth: int
+    buffers: int
+    threads: int
+    wide: bool
+    """Elements lie there in the type that they are computed in, else in the type that memory holds."""
+
+
+class Slice:
     """One factor's share of a tile: how shared memory is filled from it.
 
-    Shared memory holds ``depth`` rows of ``width`` elements, so that neighbours in the tile are neighbours there.
+    Position ``place`` of the tile's rows or columns, step ``step`` of the contracted axes lies at
+    ``place``·pitches[0] + ``step``·pitches[1] of a buffer of ``size`` elements.
     """
 
-    def __init__(self, w: _Writer, factor: Factor, free: Shape, group: Index, width: int):
-        k, spec = w.k, w.spec
-        self.w, self.width = w, width
-        self.type = factor.type
-        self.size = width * spec.tile.depth
-        self.shared = k.shared(self.type, self.size * spec.buffers)
-        threads_x, threads_y = spec.tile.threads
-        threads = threads_x * threads_y
-        self.steps: list[tuple[Index, Index, Line]] = []
+    def __init__(
+        self,
+        k: Kernel,
+        spec: ContractionSpec,
+        staging: Staging,
+        factor: Factor,
+        free: Shape,
+        group: Index,
+        width: int,
+        pitches: tuple[int, int],
+        batch: Sequence[Index],
+        thread: Index,
+    ):
+        self.k, self.spec, self.staging, self.pitches = k, spec, staging, pitches
+        depth = staging.depth
+        self.type = factor.type if staging.wide else signless(factor.access.element)
+        self.size = max(width * pitches[0], depth * pitches[1])
+        self.shared = k.shared(self.type, self.size * staging.buffers)
+        self.steps: list[tuple[Index, Index, Line, SSAValue | None]] = []
         """For each element that an invocation moves: its place in shared memory, its step along the contracted
-        axes, and the elements along them."""
-        extent = product(free)
+        axes, the elements along them, and the condition that it is one of the slice."""
+        extent, count = product(free), width * depth
         along_depth = bool(factor.contracted) and factor.contracted[-1] == 1
-        for i in range(-(-self.size // threads)):
-            flat = k.i_add(w.thread, i * threads)
+        for i in range(-(-count // staging.threads)):
+            flat = k.i_add(thread, i * staging.threads)
+            own = k.i_less(flat, count) if (i + 1) * staging.threads > count else None
             # Neighbouring invocations read neighbouring elements.
             if along_depth:
-                step, place = k.i_rem(flat, spec.tile.depth), k.i_div(flat, spec.tile.depth)
+                step, place = k.i_rem(flat, depth), k.i_div(flat, depth)
             else:
                 step, place = k.i_div(flat, width), k.i_rem(flat, width)
             position = k.i_add(k.i_mul(group, width), place)
             if remains(extent, width):
                 # Beyond the edge anything will do: no result is made of it.
                 position = k.i_min(position, extent - 1)
-            line = Line(k, factor, w.batch, k.split(position, free))
-            self.steps.append((k.i_add(k.i_mul(step, width), place), step, line))
+            line = Line(k, factor, batch, k.split(position, free))
+            self.steps.append((self.at(place, step), step, line, own))
+
+    def at(self, place: Index, step: Index) -> Index:
+        k = self.k
+        return k.i_add(k.i_mul(place, self.pitches[0]), k.i_mul(step, self.pitches[1]))
 
     def load(self, first: Index, *, ahead: bool = False) -> list[SSAValue]:
         """This invocation's elements of the slice that starts at ``first``; ``ahead``: there may be none."""
-        k, spec = self.w.k, self.w.spec
+        k, spec = self.k, self.spec
         length = product(spec.depth)
-        partial = remains(length, spec.tile.depth)
+        partial = remains(length, self.staging.depth)
         values: list[SSAValue] = []
-        for _, step, line in self.steps:
+        for _, step, line, own in self.steps:
             position = k.i_add(first, step)
             # Both factors are zero beyond the end: 0 times whatever the other has could be NaN.
             exists = k.i_less(position, length) if partial else None
-            if partial or ahead:
+            if partial or ahead or own is not None:
                 position = k.i_min(position, length - 1)
-            values.append(line.load(k.split(position, spec.depth), exists))
+            values.append(line.load(k.split(position, spec.depth), exists, wide=self.staging.wide))
         return values
 
     def keep(self, values: Sequence[SSAValue], buffer: Index) -> None:
         """Write this invocation's elements to the buffer that starts at ``buffer``."""
-        for value, (place, _, _) in zip(values, self.steps, strict=True):
-            self.w.k.write(value, self.shared, self.w.k.i_add(place, buffer))
+        k = self.k
+        for value, (place, _, _, own) in zip(values, self.steps, strict=True):
+            k.when(own, lambda v=value, p=place: k.write(v, self.shared, k.i_add(p, buffer)))
 
-    def read(self, step: SSAValue, place: Index, buffer: Index) -> SSAValue:
-        k = self.w.k
-        return k.read(self.shared, k.i_add(k.i_add(k.i_mul(step, self.width), place), buffer))
+
+Use = Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]]
+"""Adds the products of the slices in the buffers of a turn, 0 or 1, to sums."""
+
+
+def rounds(
+    k: Kernel, spec: ContractionSpec, slices: Sequence[Slice], sums: Sequence[SSAValue], use: Use
+) -> Sequence[SSAValue]:
+    """Take the slices along the contracted axes one after the other."""
+    staging = slices[0].staging
+    length = product(spec.depth)
+
+    def in_turn(first: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        for part in slices:
+            part.keep(part.load(first), 0)
+        k.barrier()
+        sums = use(0, sums)
+        k.barrier()
+        return sums
+
+    if staging.buffers == 1:
+        return k.loop(0, length, staging.depth, sums, in_turn)
+    for part in slices:
+        part.keep(part.load(0), 0)
+
+    def ahead(first: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        turn, sums = carried[0], carried[1:]
+        k.barrier()
+        loaded = [part.load(k.i_add(first, staging.depth), ahead=True) for part in slices]
+        sums = use(turn, sums)
+        other = k.i_sub(1, turn)
+        for part, values in zip(slices, loaded, strict=True):
+            part.keep(values, k.i_mul(other, part.size))
+        return [k.index(other), *sums]
+
+    last = k.loop(0, length, staging.depth, [k.index(0), *sums], ahead)[1:]
+    # Nobody may use the memory for something else before everybody has read.
+    k.barrier()
+    return last
 
 
 class _Writer:
@@ -116,65 +181,35 @@ class _Writer:
         self.batch = spec.batch_coordinates(k)
         self.column_group, self.row_group = spec.group(k, 0), spec.group(k, 1)
         self.x, self.y = k.thread_id("x"), k.thread_id("y")
-        self.thread = k.i_add(k.i_mul(self.y, tile.threads[0]), self.x)
-        self.left = _Slice(self, spec.lhs, spec.rows, self.row_group, tile.rows)
-        self.rights = [_Slice(self, r, spec.columns, self.column_group, tile.columns) for r in spec.rights]
+        thread = k.i_add(k.i_mul(self.y, tile.threads[0]), self.x)
+        staging = Staging(tile.depth, spec.buffers, product(tile.threads), wide=True)
 
-    @property
-    def slices(self) -> list[_Slice]:
-        return [self.left, *self.rights]
+        def part(factor: Factor, free: Shape, group: Index, width: int) -> Slice:
+            # Neighbours in the tile are neighbours in shared memory.
+            return Slice(k, spec, staging, factor, free, group, width, (1, width), self.batch, thread)
+
+        self.left = part(spec.lhs, spec.rows, self.row_group, tile.rows)
+        self.rights = [part(r, spec.columns, self.column_group, tile.columns) for r in spec.rights]
 
     def write(self) -> None:
-        spec = self.spec
-        zero = self.k.constant(0, self.left.type)
-        sums = [zero] * (spec.tile.per_row * spec.tile.per_column * len(self.rights))
-        self._finish(self._in_turn(sums) if spec.buffers == 1 else self._ahead(sums))
-
-    def _in_turn(self, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Fill the slices, use them, fill them again."""
-        k, spec = self.k, self.spec
-
-        def round_(first: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            for part in self.slices:
-                part.keep(part.load(first), 0)
-            k.barrier()
-            sums = self._use(0, sums)
-            k.barrier()
-            return sums
-
-        return k.loop(0, product(spec.depth), spec.tile.depth, sums, round_)
-
-    def _ahead(self, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Use slices while the next ones are read, into the other buffer."""
-        k, spec = self.k, self.spec
-        for part in self.slices:
-            part.keep(part.load(0), 0)
-
-        def round_(first: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            turn, sums = carried[0], carried[1:]
-            k.barrier()
-            loaded = [part.load(k.i_add(first, spec.tile.depth), ahead=True) for part in self.slices]
-            sums = self._use(turn, sums)
-            other = k.i_sub(1, turn)
-            for part, values in zip(self.slices, loaded, strict=True):
-                part.keep(values, k.i_mul(other, part.size))
-            return [k.index(other), *sums]
-
-        return k.loop(0, product(spec.depth), spec.tile.depth, [k.index(0), *sums], round_)[1:]
+        tile = self.spec.tile
+        sums = [self.k.constant(0, self.left.type)] * (tile.per_row * tile.per_column * len(self.rights))
+        self._finish(rounds(self.k, self.spec, [self.left, *self.rights], sums, self._use))
 
     def _use(self, turn: Index, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Add the products of the slices in the buffers of ``turn``, 0 or 1."""
         return self.k.loop(0, self.spec.tile.depth, 1, sums, lambda step, sums: self._step(step, turn, sums))
 
     def _step(self, step: SSAValue, turn: Index, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """Add one product to each result of this invocation."""
         k, tile = self.k, self.spec.tile
-        buffer = k.i_mul(turn, self.left.size)
-        rows = [self.left.read(step, self._row(i), buffer) for i in range(tile.per_row)]
+
+        def read(part: Slice, place: Index) -> SSAValue:
+            return k.read(part.shared, k.i_add(part.at(place, step), k.i_mul(turn, part.size)))
+
+        rows = [read(self.left, self._row(i)) for i in range(tile.per_row)]
         pairs: list[tuple[SSAValue, SSAValue]] = []
         for right in self.rights:
-            buffer = k.i_mul(turn, right.size)
-            columns = [right.read(step, self._column(j), buffer) for j in range(tile.per_column)]
+            columns = [read(right, self._column(j)) for j in range(tile.per_column)]
             pairs += [(row, column) for row in rows for column in columns]
         return [multiply_add(k, x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
 
