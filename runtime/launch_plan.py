@@ -11,11 +11,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects import arith, gpu, memref
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, DictionaryAttr, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, SSAValue
 
-from rlx_dialect.dtypes import Array, storage_dtype
+from rlx_dialect.dtypes import Array, bf16_to_bits, storage_dtype
 from rlx_dialect.graph import GraphError, arguments, main_function
 from rlx_dialect.lowering.to_gpu.host import ELEMENT, LOAD_TIME
 from rlx_dialect.ops.constant import array_of
@@ -90,7 +98,10 @@ class _Reader:
                 case memref.GetGlobalOp():
                     value = self.globals[op.name_.root_reference.data].initial_value
                     assert isinstance(value, DenseIntOrFPElementsAttr)
-                    self.constants[self.new(op.memref)] = array_of(value)
+                    # Buffers hold elements in their own width: bf16, which NumPy lacks, as its bits.
+                    elements = array_of(value)
+                    is_bf16 = isinstance(value.get_element_type(), BFloat16Type)
+                    self.constants[self.new(op.memref)] = bf16_to_bits(elements) if is_bf16 else elements
                 case memref.ReinterpretCastOp():
                     self.buffers[op.result] = self.buffers[op.source]
                 case gpu.LaunchFuncOp():
