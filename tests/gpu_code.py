@@ -1,4 +1,4 @@
-"""Lowered modules for the tests of GPU compilers: all examples in one module, all operation cases in one module.
+"""Lowered modules for the tests of GPU compilers: all examples in one, a case of each operation in one.
 
 Compilers are started once for all of them.
 """
@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from op_cases import CASES
-from xdsl.dialects import gpu
+from op_cases import one_each
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
@@ -51,8 +50,8 @@ def lowered_examples(target: str) -> ModuleOp:
 
 @cache
 def lowered_cases(target: str) -> ModuleOp:
-    """All operation cases that the target takes."""
-    return _lowered((main_function(case.module()) for case in CASES if _lowers(case.module(), target)), target)
+    """A case of each operation that the target takes."""
+    return _lowered((main_function(c.module()) for c in one_each() if _lowers(c.module(), target)), target)
 
 
 def _lowers(module: ModuleOp, target: str) -> bool:
@@ -66,7 +65,3 @@ def _lowers(module: ModuleOp, target: str) -> bool:
 def names(module: ModuleOp) -> set[str]:
     """The kernels of a lowered module."""
     return {f.sym_name.data for f in kernels(module)}
-
-
-def launches(module: ModuleOp) -> int:
-    return sum(isinstance(op, gpu.LaunchFuncOp) for op in module.walk())

@@ -35,6 +35,15 @@ def module(*kernels: str) -> ModuleOp:
 
 
 EXP = "%y = math.exp %x : f32"
+SHARED = """"memref.global"() <{sym_name = "s", type = memref<8xf32, 3 : i64>, initial_value,
+  sym_visibility = "private"}> : () -> ()"""
+"""Memory of a workgroup, as the compilers of NVIDIA and AMD take it."""
+REVERSED = """%s = memref.get_global @s : memref<8xf32, 3 : i64>
+  memref.store %x, %s[%t] : memref<8xf32, 3 : i64>
+  "gpu.barrier"() : () -> ()
+  %c7 = arith.constant 7 : index
+  %r = arith.subi %c7, %t : index
+  %y = memref.load %s[%r] : memref<8xf32, 3 : i64>"""
 DOUBLE = "%y = arith.addf %x, %x : {0}"
 
 

@@ -1,0 +1,100 @@
+"""Kernels as code objects for AMD's chips: ELF files for their chip that need nothing from outside."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+
+import pytest
+from gpu_code import lowered_cases, lowered_examples, names
+from test_spirv import EXP, REVERSED, SHARED, kernel, module
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.runtime import toolchain
+from rlx_dialect.runtime.amd import CHIPS, code_object, llvm_text
+from rlx_dialect.runtime.kernels import UnsupportedKernel
+from rlx_dialect.runtime.targets import AmdgcnReportTarget, AmdgcnTarget
+from rlx_dialect.xdsl_compat import rlx_context
+
+MACHINE = 0xE0
+"""EM_AMDGPU."""
+FLAGS = {"gfx942": 0x4C, "gfx1100": 0x41}
+"""EF_AMDGPU_MACH_AMDGCN_…: the lowest byte of the ELF flags."""
+
+
+def machine(code: bytes) -> tuple[int, int]:
+    """The ELF header's machine and the chip in its flags."""
+    assert code[:5] == b"\x7fELF\x02"
+    return struct.unpack_from("<H", code, 18)[0], struct.unpack_from("<I", code, 48)[0] & 0xFF
+
+
+def undefined(code: bytes, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Names that a code object wants from outside."""
+    path = tmp_path_factory.mktemp("amd") / "k.hsaco"
+    path.write_bytes(code)
+    table = toolchain.run("llvm-readelf-19", ["--dyn-syms", str(path)]).decode()
+    assert "Symbol table '.dynsym'" in table
+    rows = [line.split() for line in table.splitlines() if " UND" in line]
+    return [row[-1] for row in rows if row[-1] != "UND"]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_kernel_is_an_elf_for_its_chip(chip: str):
+    compiled = code_object(module(kernel("f32", EXP)), chip)
+    assert machine(compiled.code) == (MACHINE, FLAGS[chip])
+    (found,) = compiled.resources()
+    assert (found.kernel, found.chip, found.spilled, found.shared) == ("k", chip, 0, 0)
+    assert 0 < found.registers < 32
+    text = compiled.disassembly()
+    assert "<k>:" in text
+    assert "v_exp_f32" in text
+    assert "global_load" in text
+    assert "s_endpgm" in text
+
+
+@pytest.mark.parametrize(
+    ("lowered", "chip"), [*((lowered_examples, chip) for chip in CHIPS), (lowered_cases, CHIPS[0])]
+)
+def test_every_kernel_has_code(lowered: Callable[[str], ModuleOp], chip: str, tmp_path_factory: pytest.TempPathFactory):
+    """Of all examples, and of every operation that the target takes."""
+    compiled = code_object(lowered("rocm"), chip)
+    assert machine(compiled.code) == (MACHINE, FLAGS[chip])
+    assert undefined(compiled.code, tmp_path_factory) == []
+    found = compiled.resources()
+    assert {r.kernel for r in found} == names(lowered("rocm"))
+    assert [r for r in found if r.spilled] == []
+
+
+def test_what_needs_the_device_library_is_named():
+    body = "%e = math.erf %x : f32\n%y = math.tanh %e : f32"
+    with pytest.raises(UnsupportedKernel) as error:
+        code_object(module(kernel("f32", EXP), kernel("f32", body, name="two")), "gfx942")
+    assert str(error.value) == (
+        "kernel 'two': __ocml_erf_f32 of AMD's device library has no other form here\n"
+        "kernel 'two': __ocml_tanh_f32 of AMD's device library has no other form here"
+    )
+
+
+def test_instructions_are_no_library_calls():
+    text = llvm_text(module(kernel("f32", "%f = math.floor %x : f32\n%y = math.ceil %f : f32")), "gfx942")
+    assert "@llvm.floor.f32(" in text
+    assert "@llvm.ceil.f32(" in text
+    assert "__ocml" not in text
+
+
+def test_shared_memory_is_in_the_report():
+    (found,) = code_object(module(SHARED, kernel("f32", REVERSED)), "gfx1100").resources()
+    assert found.shared == 32
+
+
+def test_targets_write_the_texts():
+    lowered = module(kernel("f32", EXP))
+    output = io.StringIO()
+    AmdgcnTarget().emit(rlx_context(), lowered, output)
+    assert [line for line in output.getvalue().splitlines() if line.startswith("// chip")] == [
+        f"// chip {chip}" for chip in CHIPS
+    ]
+    output = io.StringIO()
+    AmdgcnReportTarget().emit(rlx_context(), lowered, output)
+    assert len(output.getvalue().splitlines()) == 2 + len(CHIPS)
