@@ -22,7 +22,6 @@ from rlx_dialect.ops.quantization import (
     QuantizeOp,
 )
 from rlx_dialect.shapes import DYNAMIC
-from rlx_dialect.xdsl_compat import VerifyException
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 CHANNELS = [(None, [0.031], [5]), (1, [0.02, 0.5, 0.003], [0, -7, 100]), (0, [0.02, 0.5], [-128, 127])]
@@ -221,10 +220,3 @@ def test_fake_quantize_decomposed(mode: str, axis: int | None, element: Any):
     )
     plain = decomposed(module, "rlx.fake_quantize")
     assert_same_meaning(module, plain)
-
-
-def test_dequant_matmul_of_unknown_depth_is_not_decomposed():
-    types = [tensor(f32, 2, DYNAMIC), tensor(i8, DYNAMIC, 4), tensor(f32, DYNAMIC, 4)]
-    module = op_module(lambda *v: DequantMatMulOp("int8_block", *v, block_size=2), *types)
-    with pytest.raises(VerifyException, match="dynamic K"):
-        decomposed(module, "rlx.dequant_matmul")

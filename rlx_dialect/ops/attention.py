@@ -30,6 +30,9 @@ from rlx_dialect.ops.attention_scores import (
 )
 from rlx_dialect.ops.contraction import MatMulOp, matmul
 from rlx_dialect.ops.elementwise import BinaryOp
+from rlx_dialect.ops.extents import merge_axes, positions, split_axis
+from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import converted
 from rlx_dialect.ops.shape import ConcatOp, NarrowOp, ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError
@@ -146,7 +149,6 @@ class AttentionOp(ScoresOp):
 
         Layout ``bsd`` takes one dynamic extent, because a reshape cannot keep two.
         """
-        self.check_splittable(self.q, self.k, self.v)
         element, dim = self.element(0), self.head_dim.value.data
         wide = wide_element(element)
         sizes = ((self.heads, dim), (self.kv_heads, dim), (self.kv_heads, self.value_dim))
@@ -248,9 +250,7 @@ class RotaryOp(RlxOp):
         return (result.reshape(x.shape),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """Narrows, products and a concatenation; the sequence must be static, the batch may be dynamic."""
-        if self.shape(0)[self.seq_axis] == DYNAMIC:
-            self.fail("cannot be decomposed with a dynamic sequence: the rows of the tables are not known")
+        """Narrows, products and a concatenation."""
         dim, n, half = self.head_dim.value.data, self.rotated, self.rotated // 2
         packed = self.layout.data is AttentionLayout.BSD
         x: SSAValue = unpack_heads(b, self.operands[0], self.shape(0)[2] // dim, dim) if packed else self.operands[0]
@@ -258,9 +258,7 @@ class RotaryOp(RlxOp):
         leading = shape_of(x)[:3]
         gptj = self.style.data is RopeStyle.GPTJ
         if gptj:
-            if leading.count(DYNAMIC) > 1:
-                self.fail("cannot be decomposed in style gptj with batch and heads dynamic: pairs cannot be split")
-            turned = b.insert(ReshapeOp(turned, [*leading, half, 2])).result
+            turned = split_axis(Term(b, turned), 3, [half, 2]).value
         axis, width = (4, 1) if gptj else (3, half)
         first = b.insert(NarrowOp(turned, axis, 0, width)).result
         second = b.insert(NarrowOp(turned, axis, width, width)).result
@@ -275,7 +273,7 @@ class RotaryOp(RlxOp):
         parts = [combined(p, q, kind) for (p, q), kind in zip(pairs, kinds, strict=True)]
         value = b.insert(ConcatOp(parts, axis)).result
         if gptj:
-            value = b.insert(ReshapeOp(value, [*leading, n])).result
+            value = merge_axes(Term(b, value), 3, 2).value
         if n != dim:
             value = b.insert(ConcatOp([value, b.insert(NarrowOp(x, 3, n, dim - n)).result], 3)).result
         return self.as_results(pack_heads(b, value, *leading[:2]) if packed else value)
@@ -283,6 +281,9 @@ class RotaryOp(RlxOp):
     def _table_rows(self, b: Builder, table: SSAValue) -> SSAValue:
         """The part of a table that is used, shaped to broadcast against pairs of lanes."""
         seq, half = self.shape(0)[self.seq_axis], self.rotated // 2
+        if seq == DYNAMIC:
+            rows = positions(Term(b, self.operands[0]), self.seq_axis).value
+            table = b.insert(GatherOp(table, rows)).result
         for axis, extent in ((0, seq), (1, half)):
             if shape_of(table)[axis] != extent:
                 table = b.insert(NarrowOp(table, axis, 0, extent)).result

@@ -90,11 +90,7 @@ class AttentionGradientOp(ScoresOp):
         return [heads_back(formulas[of](), layout) for of in wanted]
 
     def decomposed_gradients(self, b: Builder, wanted: Sequence[AttentionInput]) -> list[SSAValue]:
-        """:meth:`gradients` of operations at ``b``, in the wide element type.
-
-        Layout ``bsd`` takes one dynamic extent, because a reshape cannot keep two.
-        """
-        self.check_splittable(*self.operands[:4])
+        """:meth:`gradients` of operations at ``b``, in the wide element type."""
         wide, dim = wide_element(self.element(0)), self.head_dim.value.data
         heads = (self.heads, self.kv_heads, self.kv_heads, self.heads)
         q, k, v, dy = (

@@ -18,6 +18,8 @@ from rlx_dialect.dtypes import Array, is_bool, is_float
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.contraction import MatMulOp, matmul
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CastOp, CompareOp, WhereOp
+from rlx_dialect.ops.extents import merge_axes, split_axis
+from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.reduction import SoftmaxOp, converted, softmax
 from rlx_dialect.ops.shape import ConcatOp, ExpandOp, NarrowOp, ReshapeOp, ReverseOp, TransposeOp, TriluOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError
@@ -61,14 +63,15 @@ def heads_back(x: Array, layout: AttentionLayout) -> Array:
 
 def unpack_heads(b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
     """[B, S, H·D] as [B, S, H, D]."""
-    batch, seq, _ = shape_of(x)
-    return b.insert(ReshapeOp(x, [batch, seq, heads, dim])).result
+    return split_axis(Term(b, x), 2, [heads, dim]).value
 
 
 def pack_heads(b: Builder, x: SSAValue, batch: int, seq: int) -> SSAValue:
     """[B, S, H, D] as [B, S, H·D]; ``batch`` and ``seq`` may be known better than from the type of ``x``."""
     *_, heads, dim = shape_of(x)
-    return b.insert(ReshapeOp(x, [batch, seq, heads * dim])).result
+    if (batch, seq).count(DYNAMIC) <= 1:
+        return b.insert(ReshapeOp(x, [batch, seq, heads * dim])).result
+    return merge_axes(Term(b, x), 2, 2).value
 
 
 def transposed(b: Builder, x: SSAValue, perm: Sequence[int]) -> SSAValue:
@@ -222,11 +225,6 @@ class ScoresOp(RlxOp):
         return softmax(scores, 3)
 
     # Decomposition.
-
-    def check_splittable(self, *values: SSAValue) -> None:
-        """Fail where heads of ``values`` cannot be split, because a reshape does not keep two dynamic extents."""
-        if self.layout.data is AttentionLayout.BSD and any(shape_of(x)[:2].count(DYNAMIC) > 1 for x in values):
-            self.fail("cannot be decomposed in layout bsd with batch and sequence dynamic: heads cannot be split")
 
     def to_heads(self, b: Builder, x: SSAValue, heads: int, dim: int) -> SSAValue:
         """``x`` as [B, H, S, D]."""

@@ -11,13 +11,14 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ActivationKind, ActivationKindAttr
-from rlx_dialect.base import RlxOp, Value, element_of, shape_of
+from rlx_dialect.base import RlxOp, Value, element_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
 from rlx_dialect.ops.constant import scalar
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp, activation_takes
+from rlx_dialect.ops.extents import halves
+from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import converted
-from rlx_dialect.ops.shape import NarrowOp
 from rlx_dialect.xdsl_compat import Builder, InterpretationError
 
 
@@ -185,12 +186,7 @@ class FusedSwiGLUOp(RlxOp):
         return (up * ACTIVATIONS[ActivationKind.SILU](gate),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        axis = len(self.shape(0)) - 1
-        width = shape_of(self.result)[-1]
-        if width == shapes.DYNAMIC:
-            self.fail("cannot be decomposed with a dynamic last extent: the halves have no known length")
-        low = b.insert(NarrowOp(self.packed, axis, 0, width)).result
-        high = b.insert(NarrowOp(self.packed, axis, width, width)).result
+        low, high = (half.value for half in halves(Term(b, self.packed), len(self.shape(0)) - 1))
         up, gate = (high, low) if self.gate_first is not None else (low, high)
         silu = b.insert(ActivationOp("silu", gate)).result
         value = b.insert(BinaryOp("mul", up, silu)).result

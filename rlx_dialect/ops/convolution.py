@@ -16,11 +16,11 @@ from rlx_dialect.attributes import ActivationKind, ActivationKindAttr, ReduceKin
 from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
 from rlx_dialect.ops.elementwise import ACTIVATIONS, ActivationOp, BinaryOp
-from rlx_dialect.ops.extents import constant, extent_of
+from rlx_dialect.ops.extents import constant, extent_of, merge_axes, unit_axis
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.reduction import REDUCTIONS, check_reducible, highest, lowest
-from rlx_dialect.ops.shape import INTS, ConcatOp, ReshapeOp
+from rlx_dialect.ops.shape import INTS, ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
@@ -393,12 +393,12 @@ class ResizeNearest2xOp(RlxOp):
         return (resize_nearest_2x(args[0]),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """Each element beside itself, then each row; the operand may have one dynamic extent."""
-        n, c, h, w = shape_of(self.input)
-        columns = Term(b, self.input).reshape((n, c, h, w, 1))
-        wide = columns.insert(ConcatOp([columns.value] * 2, 4)).reshape((n, c, h, 1, shape_of(self.result)[3]))
-        rows = wide.insert(ConcatOp([wide.value] * 2, 3))
-        return self.as_results(rows.reshape(shape_of(self.result)).value)
+        """Each element beside itself, then each row."""
+        x = Term(b, self.input)
+        for axis in (3, 2):
+            single = unit_axis(x, axis + 1)
+            x = merge_axes(single.concat(axis + 1, single), axis, 2)
+        return self.as_results(x.value)
 
 
 @irdl_op_definition

@@ -68,6 +68,17 @@ def extent_of(x: Term, axis: int) -> Term:
     return ones_along(x, axis, i32).reduce("sum", [0], keep_dim=False)
 
 
+def zeros_with(x: Term, axis: int, count: int, extent: int) -> Term:
+    """Zeros in the shape of ``x`` with ``extent`` in the place of ``count`` axes from ``axis`` on."""
+    shape = [*x.shape[:axis], extent, *x.shape[axis + count :]]
+    if DYNAMIC not in shape:
+        return x.insert(ExpandOp(constant(x, 0).value, shape))
+    flags = filled(x, 0, i32)
+    flags = flags.reduce("sum", range(axis, axis + count), keep_dim=False) if count else flags
+    one = unit_axis(flags, axis)
+    return one.insert(ExpandOp(one.value, shape)).cast(x.element)
+
+
 def along(values: Term, axis: int, rank: int) -> Term:
     """[n] such that it broadcasts along ``axis`` of a tensor of ``rank``."""
     return values.reshape([*[1] * axis, values.shape[0], *[1] * (rank - axis - 1)])

@@ -16,10 +16,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from rlx_dialect import shapes
 from rlx_dialect.attributes import ScatterReduction, ScatterReductionAttr
-from rlx_dialect.base import RlxOp, Value, rank_of, shape_of
+from rlx_dialect.base import RlxOp, Value, rank_of
 from rlx_dialect.dtypes import Array, is_bool, is_complex, is_integer
-from rlx_dialect.ops.constant import scalar
-from rlx_dialect.ops.shape import AxisOp, ExpandOp, front_axis
+from rlx_dialect.ops.shape import AxisOp, front_axis
 from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder, InterpretationError
 
@@ -260,12 +259,14 @@ class GatherBackwardOp(IndexingOp, AxisOp):
         return (result,)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A scatter into zeros, whose extents must be static."""
-        shape = shape_of(self.result)
-        if DYNAMIC in shape:
-            self.fail("cannot be decomposed into a dynamic shape: there is no constant of it")
-        zeros = b.insert(ExpandOp(scalar(b, 0, self.element(0)), shape)).result
-        return self.as_results(b.insert(ScatterAddOp(zeros, self.indices, self.dy, self.axis_index)).result)
+        """A scatter into zeros."""
+        # These are written with the operations of this file.
+        from rlx_dialect.ops.extents import zeros_with
+        from rlx_dialect.ops.formula import Term
+
+        axis, dy = self.axis_index, Term(b, self.dy)
+        zeros = zeros_with(dy, axis, len(self.shape(1)), self.extent.value.data)
+        return self.as_results(b.insert(ScatterAddOp(zeros.value, self.indices, self.dy, axis)).result)
 
 
 @irdl_op_definition

@@ -7,17 +7,16 @@ integers from 0 to C - 1; others are undefined (the reference reports them). RLX
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from rlx_dialect.attributes import ReduceKind
 from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_bool, is_float, is_integer
-from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.extents import positions
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.reduction import REDUCTIONS, SoftmaxOp, softmax
-from rlx_dialect.shapes import DYNAMIC, ShapeError, show
+from rlx_dialect.shapes import ShapeError, show
 from rlx_dialect.xdsl_compat import Builder, InterpretationError
 
 LAST = (1,)
@@ -65,13 +64,10 @@ class CrossEntropyOp(RlxOp):
         return labels[:, None] == np.arange(classes)
 
     def hot_term(self, b: Builder, labels: SSAValue) -> Term:
-        """:meth:`hot` as operations; C must be static."""
-        classes = self.shape(0)[1]
-        if classes == DYNAMIC:
-            self.fail("cannot be decomposed with a dynamic number of classes: there is no constant of them")
+        """:meth:`hot` as operations."""
         label = Term(b, labels)
-        numbers = b.insert(ConstantOp.of(np.arange(classes), TensorType(label.element, [classes]))).result
-        return label.reshape([*label.shape, 1]).compare("eq", Term(b, numbers))
+        classes = positions(Term(b, self.operands[0]), 1, label.element)
+        return label.reshape([*label.shape, 1]).compare("eq", classes)
 
 
 @irdl_op_definition

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
@@ -17,11 +17,14 @@ from rlx_dialect import shapes
 from rlx_dialect.attributes import NormKind, NormKindAttr, ReduceKind
 from rlx_dialect.base import Value
 from rlx_dialect.dtypes import Array
+from rlx_dialect.ops.extents import along, extent_of, filled, positions
 from rlx_dialect.ops.formula import Term
+from rlx_dialect.ops.indexing import ScatterAddOp
 from rlx_dialect.ops.normalization import (
     ChannelNormOp,
     NormalizationOp,
     check_groups,
+    from_group_rows,
     group_rows,
     normalized,
     of_channels,
@@ -233,12 +236,11 @@ class GroupNormBackwardInputOp(GroupNormBackwardOp):
         return (input_gradient(NormKind.LAYER_NORM, self.rows(x), g, self.eps.value.data).reshape(x.shape),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """x may have one dynamic extent."""
         x, gamma, dy = Term.widened(b, *self.operands)
-        rows = group_rows(self, x.shape, self.num_groups.value.data)
         g = dy * gamma.reshape([*gamma.shape, *[1] * (x.rank - 2)])
-        value = _input_gradient(NormKind.LAYER_NORM, x.reshape(rows), g.reshape(rows), self.eps.value.data)
-        return self.as_results(value.reshape(x.shape).cast(self.element(0)).value)
+        rows, g_rows = (group_rows(term, self.num_groups.value.data) for term in (x, g))
+        value = _input_gradient(NormKind.LAYER_NORM, rows, g_rows, self.eps.value.data)
+        return self.as_results(from_group_rows(value, x).cast(self.element(0)).value)
 
 
 @irdl_op_definition
@@ -258,11 +260,10 @@ class GroupNormBackwardGammaOp(GroupNormBackwardOp):
         return (_summed(dy * norm, (0, *range(2, x.ndim))),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """x may have one dynamic extent."""
         x, dy = Term.widened(b, *self.operands)
-        rows = x.reshape(group_rows(self, x.shape, self.num_groups.value.data))
+        rows = group_rows(x, self.num_groups.value.data)
         norm, _ = _norm_and_factor(NormKind.LAYER_NORM, rows, self.eps.value.data)
-        return self.channel_sum(dy * norm.reshape(x.shape))
+        return self.channel_sum(dy * from_group_rows(norm, x))
 
 
 @irdl_op_definition
@@ -298,10 +299,23 @@ class PackedGradientOp(NormalizationOp):
         """``x``, of the shape of operand 0, summed along the axes in which operand ``index`` broadcasts."""
         shape, whole = self.shape(index), self.shape(0)
         padded = [1] * (len(whole) - len(shape)) + list(shape)
-        if any(extent == DYNAMIC for extent in padded):
-            self.fail(f"cannot be decomposed with dynamic extents of {self.operand_name(index)}: they may broadcast")
+        if DYNAMIC in padded:
+            return self._scattered(x, Term(x.b, self.operands[index]))
         axes = [axis for axis, extent in enumerate(padded) if extent == 1 != whole[axis]]
         return x.reduce("sum", axes) if axes else x
+
+    def _scattered(self, x: Term, operand: Term) -> Term:
+        """:meth:`unbroadcast`, flat, where it is unknown which axes broadcast: each element goes where it came from."""
+        place = filled(x, 0, i32)
+        stride: Term | None = None
+        for back in range(1, operand.rank + 1):
+            axis, count = x.rank - back, extent_of(operand, operand.rank - back)
+            own = along(positions(x, axis), axis, x.rank).binary("min", count - 1)
+            place = place + (own if stride is None else own * stride)
+            stride = count if stride is None else stride * count
+        flat = filled(operand, 0.0, x.element).reshape([-1])
+        targets, updates = (term.reshape([-1]).value for term in (place, x))
+        return flat.insert(ScatterAddOp(flat.value, targets, updates))
 
 
 def _unbroadcast(x: Array, shape: Shape) -> Array:
@@ -359,7 +373,6 @@ class AdaLayerNormBackwardOp(PackedGradientOp):
         return _flat(dx, _unbroadcast(dy * normalized(kind, x, eps), scale.shape), _unbroadcast(dy, shift.shape))
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """scale and shift must have static shapes."""
         x, scale, dy = Term.widened(b, self.x, self.scale, self.dy)
         kind, eps = self.norm.data, self.eps.value.data
         dx = _input_gradient(kind, x, dy * (scale + 1.0), eps)
@@ -395,6 +408,5 @@ class GatedResidualBackwardOp(PackedGradientOp):
         return _flat(dy, dy * gate, _unbroadcast(dy * y, gate.shape))
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """gate must have a static shape."""
         y, gate, dy = Term.widened(b, self.y, self.gate, self.dy)
         return self.packed([dy, dy * gate, self.unbroadcast(dy * y, 2)])

@@ -19,10 +19,11 @@ from rlx_dialect.base import RlxOp, Value, element_of, rank_of
 from rlx_dialect.dtypes import Array, is_float, wide_element
 from rlx_dialect.ops.constant import ConstantOp, scalar
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.extents import merge_axes, split_axis, split_like
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.reduction import REDUCTIONS, ReduceOp, converted
 from rlx_dialect.ops.shape import ReshapeOp, TransposeOp
-from rlx_dialect.shapes import DYNAMIC, Shape, ShapeError, show
+from rlx_dialect.shapes import DYNAMIC, ShapeError, show
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -341,12 +342,20 @@ def of_channels(vector: Array, rank: int) -> Array:
     return vector.reshape(-1, *[1] * (rank - 2))
 
 
-def group_rows(op: RlxOp, x: Shape, groups: int) -> list[int]:
-    """The shape [N, groups, elements of a group] for a reshape of ``x``, which may have one dynamic extent."""
-    if x.count(DYNAMIC) > 1:
-        op.fail("cannot be decomposed with two dynamic extents: groups cannot be split")
-    count = -1 if DYNAMIC in x[1:] else shapes.product(x[1:]) // groups
-    return [x[0], groups, count]
+def group_rows(x: Term, groups: int) -> Term:
+    """``x`` [N, C, spatial…] as [N, groups, elements of a group]."""
+    if x.shape.count(DYNAMIC) <= 1 and 0 not in x.shape:
+        count = -1 if DYNAMIC in x.shape[1:] else shapes.product(x.shape[1:]) // groups
+        return x.reshape([x.shape[0], groups, count])
+    channels = DYNAMIC if x.shape[1] == DYNAMIC else x.shape[1] // groups
+    return merge_axes(split_axis(x, 1, [groups, channels]), 2, x.rank - 1)
+
+
+def from_group_rows(rows: Term, x: Term) -> Term:
+    """What :func:`group_rows` makes of ``x``, back in the shape of ``x``."""
+    if x.shape.count(DYNAMIC) <= 1 and 0 not in x.shape:
+        return rows.reshape(x.shape)
+    return split_like(merge_axes(rows, 1, 2), 1, x, range(1, x.rank))
 
 
 def check_groups(op: RlxOp, groups: int) -> None:
@@ -390,10 +399,11 @@ class GroupNormOp(ChannelNormOp):
         return (norm * of_channels(gamma, x.ndim) + of_channels(beta, x.ndim),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """A norm of rows, one row a group; x may have one dynamic extent."""
+        """A norm of rows, one row a group."""
         x, gamma, beta = Term.widened(b, *self.operands)
-        rows = x.reshape(group_rows(self, x.shape, self.num_groups.value.data))
-        norm = Term(b, _insert_normalized(b, NormKind.LAYER_NORM, rows.value, self.eps.value.data)).reshape(x.shape)
+        rows = group_rows(x, self.num_groups.value.data)
+        normal = Term(b, _insert_normalized(b, NormKind.LAYER_NORM, rows.value, self.eps.value.data))
+        norm = from_group_rows(normal, x)
         ones = [1] * (x.rank - 2)
         value = norm * gamma.reshape([*gamma.shape, *ones]) + beta.reshape([*beta.shape, *ones])
         return self.as_results(value.cast(self.element(0)).value)

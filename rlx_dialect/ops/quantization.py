@@ -42,6 +42,7 @@ from rlx_dialect.dtypes import Array, integer_limits, is_float, storage_dtype, w
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.contraction import MatMulOp, matmul
 from rlx_dialect.ops.convolution import ConvolutionOp, ConvOp, window_properties, window_properties_of
+from rlx_dialect.ops.extents import positions
 from rlx_dialect.ops.formula import Term
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.ops.shape import INTS, front_axis
@@ -478,12 +479,9 @@ class DequantMatMulOp(RlxOp):
         return (matmul(x, w * scale[block]),)
 
     def decompose(self, b: Builder) -> tuple[SSAValue, ...]:
-        """The rows of scale and zp are repeated; K must be static."""
-        rows = self.shape(1)[0]
-        if rows == DYNAMIC:
-            self.fail("cannot be decomposed with a dynamic K: the block of each row is not known")
-        block = constant_term(b, np.arange(rows) // self.block_size.value.data, i32)
+        """The rows of scale and zp are repeated."""
         w = Term(b, self.w_q).cast(f32)
+        block = positions(w, 0).binary("div", self.block_size.value.data)
         if self.zp is not None:
             w = w - w.insert(GatherOp(self.zp, block.value))
         w = w * w.insert(GatherOp(self.scale, block.value))

@@ -13,6 +13,7 @@ from rlx_dialect.base import RlxOp, Value
 from rlx_dialect.dtypes import Array, is_float
 from rlx_dialect.ops.attention import RopeOp, RotaryOp
 from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.formula import Term
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder
 
@@ -107,5 +108,9 @@ class AxialRope2dOp(RlxOp):
         angles = self.angles()
         tables = TensorType(self.element(0), angles.shape)
         cos, sin = (b.insert(ConstantOp.of(table, tables)).result for table in (np.cos(angles), np.sin(angles)))
-        rope = RopeOp(self.x, cos, sin, head_dim=self.head_dim.value.data, layout="bsd", style="gptj")
+        x = Term(b, self.x)
+        for axis, extent in ((1, angles.shape[0]), (2, self.num_heads.value.data * self.head_dim.value.data)):
+            if x.shape[axis] == DYNAMIC:
+                x = x.narrow(axis, 0, extent)
+        rope = RopeOp(x.value, cos, sin, head_dim=self.head_dim.value.data, layout="bsd", style="gptj")
         return self.as_results(b.insert(rope).result)
