@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp
 
 from rlx_dialect.pipelines.tables import table
 from rlx_dialect.runtime.toolchain import ToolError, portable_text
 from rlx_dialect.shapes import is_static, product
+from rlx_dialect.xdsl_compat import Rewriter
 
 _NARROW_LIMIT = 1 << 30
 """Elements of a buffer up to which 32-bit indices are safe: what is rounded up to whole workgroups fits, too."""
@@ -49,10 +50,22 @@ def kernels(module: ModuleOp) -> Iterator[gpu.FuncOp]:
 
 def device_text(module: ModuleOp) -> str:
     """The device side alone, as other compilers read it. Raises ToolError where there is none: it was not lowered."""
-    found = [op.clone() for op in module.ops if isinstance(op, gpu.ModuleOp)]
-    if not found:
+    device = ModuleOp([op.clone() for op in module.ops if isinstance(op, gpu.ModuleOp)])
+    for kernel in kernels(device):
+        _fix_sizes(kernel)
+    if device.body.block.is_empty:
         raise ToolError("the module has no GPU kernels: lower it first, as --pipeline=cuda does")
-    return portable_text(ModuleOp(found))
+    return portable_text(device)
+
+
+def _fix_sizes(kernel: gpu.FuncOp) -> None:
+    """Give buffers of unknown size one: a parameter is then an address alone, and nothing is made of the size."""
+    for argument in kernel.body.block.args:
+        type = argument.type
+        if isinstance(type, MemRefType) and not is_static(type.get_shape()):
+            Rewriter.replace_value_with_new_type(argument, MemRefType(type.element_type, [_NARROW_LIMIT]))
+    inputs = list(kernel.body.block.arg_types)
+    kernel.properties["function_type"] = FunctionType.from_lists(inputs, [])
 
 
 def index_width(module: ModuleOp) -> int:
