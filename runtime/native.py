@@ -16,7 +16,7 @@ from itertools import pairwise
 from threading import Lock
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from rlx_dialect.dtypes import Array
@@ -57,10 +57,33 @@ class NativeEngine:
 
         Raises BindingError, GraphError, ToolError.
         """
-        kernels = next((op for op in module.ops if isinstance(op, ModuleOp) and op.sym_name is not None), None)
-        if kernels is not None and kernels.sym_name is not None and kernels.sym_name.data != KERNELS:
+        plan = launch_plan(module)
+        kernels = next(
+            (op for op in module.ops if isinstance(op, ModuleOp) and op.sym_name == StringAttr(KERNELS)), None
+        )
+        if kernels is None and (plan.setup or plan.launches):
             raise ToolError("the module has no native kernels: lower it first, as rlx-lower-to-cpu does")
-        return NativeExecutable(launch_plan(module), kernels, weights, self.threads or thread_count())
+        library = Library({}, None) if kernels is None else load(kernels)
+        return NativeExecutable(plan, library, weights, self.threads or thread_count())
+
+
+@dataclass(frozen=True)
+class Library:
+    """Compiled kernels, and about how many scalar operations a group of each takes."""
+
+    work: Mapping[str, int]
+    code: ctypes.CDLL | None
+
+
+def load(kernels: ModuleOp) -> Library:
+    """Compile the kernels of a lowered module, or find them compiled. Raises ToolError."""
+    work: dict[str, int] = {}
+    for kernel in kernels.ops:
+        assert isinstance(kernel, FuncOp)
+        of_group = kernel.attributes[WORK]
+        assert isinstance(of_group, IntegerAttr)
+        work[kernel.sym_name.data] = of_group.value.data
+    return Library(work, shared_object(kernels))
 
 
 @dataclass(frozen=True)
@@ -75,8 +98,9 @@ class _Step:
 class NativeExecutable:
     """A compiled graph with its parameters packed. Calls of :meth:`run` wait for each other."""
 
-    def __init__(self, plan: LaunchPlan, kernels: ModuleOp | None, weights: Mapping[str, Array], threads: int):
+    def __init__(self, plan: LaunchPlan, library: Library, weights: Mapping[str, Array], threads: int):
         self._plan = plan
+        self._library = library
         self._threads = threads
         self._lock = Lock()
         parameters = bind("parameter", plan.signature.params, weights)
@@ -88,26 +112,15 @@ class NativeExecutable:
         ]
         self._pointers = [a.ctypes.data for a in self._arrays]
         self._given = frozenset(given)
-        works: dict[str, int] = {}
-        if kernels is not None:
-            for kernel in kernels.ops:
-                assert isinstance(kernel, FuncOp)
-                work = kernel.attributes[WORK]
-                assert isinstance(work, IntegerAttr)
-                works[kernel.sym_name.data] = work.value.data
-        self._library = shared_object(kernels) if works and kernels is not None else None
-        for step in self._steps(plan.setup, works):
-            self._launch(step, self._pointers)
-        self._run = self._steps(plan.launches, works)
+        for launch in plan.setup:
+            self._launch(self._step(launch), self._pointers)
+        self._run = [self._step(launch) for launch in plan.launches]
 
-    def _steps(self, launches: Sequence[Launch], works: Mapping[str, int]) -> list[_Step]:
-        return [self._step(launch, works[launch.kernel]) for launch in launches]
-
-    def _step(self, launch: Launch, work: int) -> _Step:
-        function = getattr(self._library, launch.kernel)
+    def _step(self, launch: Launch) -> _Step:
+        function = getattr(self._library.code, launch.kernel)
         function.restype = None
         function.argtypes = [ctypes.c_void_p] * len(launch.buffers) + [ctypes.c_int64] * 2
-        groups = launch.groups[0]
+        groups, work = launch.groups[0], self._library.work[launch.kernel]
         parts = max(min(self._threads, groups, groups * work // SHARED_WORK), 1)
         edges = [groups * i // parts for i in range(parts + 1)]
         return _Step(function, launch.buffers, tuple(pairwise(edges)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import memref
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule, reordered
@@ -75,6 +76,9 @@ class CpuRow(Row):
             place = k.index(self._flat)
             if not kept:
                 value = make(column)
+                if value.type == i1:
+                    # MLIR 22 stops at a store of an i1; a truth value is made again.
+                    return value
                 memory = k.at_start(memref.AllocaOp.get(value.type, shape=[self.length]))
                 k.b.insert(memref.StoreOp.get(value, memory, [place]))
                 kept.append((memory, place, value))
