@@ -25,10 +25,12 @@ from rlx_dialect.graph import main_function
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature, bind
 from rlx_dialect.runtime.iree_form import SCOPE, hand_off
-from rlx_dialect.runtime.toolchain import ToolError, ToolMissing, portable_text
+from rlx_dialect.runtime.toolchain import ToolError, ToolFailed, ToolMissing, portable_text
 
 if TYPE_CHECKING:
     import iree.runtime as rt
+
+_DATA_TILING = "--iree-dispatch-creation-data-tiling"
 
 FLAGS = (
     "--iree-hal-target-backends=llvm-cpu",
@@ -38,7 +40,7 @@ FLAGS = (
     "--iree-opt-strip-assertions=false",
     # Data tiling when dispatches are formed, not globally: off even at O3, and worth a factor of two on matmuls.
     "--iree-opt-data-tiling=false",
-    "--iree-dispatch-creation-data-tiling",
+    _DATA_TILING,
     # Larger tiles make weights of language-model size about 1.8 times faster.
     "--iree-llvmcpu-matmul-tile-bytes=4194304",
     # f64 stays f64: IREE's default computes it in f32.
@@ -151,5 +153,13 @@ class IreeEngine:
         text = portable_text(hand_off(module, params))
         # With 16-bit floats about, the micro-kernels that unpack tiles do not compile in some modules (IREE 3.13).
         microkernels = _MICROKERNELS + ("mmt4d" if "f16" in text else "all")
-        code = toolchain.run("iree-compile", ["-", microkernels, _linker(), *self.flags], text, seconds=self.seconds)
+        options = ["-", microkernels, _linker(), *self.flags]
+        try:
+            code = toolchain.run("iree-compile", options, text, seconds=self.seconds)
+        except ToolFailed as error:
+            # IREE 3.13 fails, without a message, to tile the data of some products of unknown extents in loops.
+            if _DATA_TILING not in options or "error" in error.stderr:
+                raise
+            options.remove(_DATA_TILING)
+            code = toolchain.run("iree-compile", options, text, seconds=self.seconds)
         return IreeExecutable(code, function.sym_name.data, signature, params, self.driver)

@@ -111,20 +111,25 @@ def _loop_to_scatter(loop: scf.ForOp) -> None:
 
 
 def _insert_barriers(function: FuncOp) -> None:
-    order = {op: index for index, op in enumerate(function.body.block.ops)}
-    marked = [op for op in function.walk() if op.attributes.pop(BARRIER, None) is not None]
-    for op in marked:
-        if op not in order:
-            continue  # IREE forms no dispatches across the bounds of a branch or a loop.
+    orders: dict[Block, dict[Operation, int]] = {}
+    for op in list(function.walk()):
+        if op.attributes.pop(BARRIER, None) is None:
+            continue
         assert isinstance(op, LinalgStructuredOperation)
+        assert op.parent is not None
+        if op.parent not in orders:
+            orders[op.parent] = {other: index for index, other in enumerate(op.parent.ops)}
+        order = orders[op.parent]
         for value in dict.fromkeys(op.operands[: len(op.operands) - len(op.results)]):
             if isinstance(value.type, TensorType) and not isinstance(value, BlockArgument):
                 behind = _barrier(value, Builder(InsertPoint.before(op)))
-                value.replace_uses_with_if(behind, lambda use, at=order[op]: _position(use.operation, order) >= at)
+                value.replace_uses_with_if(
+                    behind, lambda use, at=order[op], order=order: _position(use.operation, order) >= at
+                )
 
 
 def _position(op: Operation, order: Mapping[Operation, int]) -> int:
-    """The position in the function's block of ``op`` or of the operation that it is inside of; -1 for new ones."""
+    """The position in a block of ``op`` or of the operation there that it is inside of; -1 for others and new ones."""
     while op not in order:
         parent = op.parent_op()
         if parent is None or isinstance(parent, FuncOp):

@@ -38,6 +38,8 @@ def contract(
     lhs: tuple[SSAValue, Sequence[Access]],
     rhs: tuple[SSAValue, Sequence[Access]],
     summed: Sequence[int],
+    *,
+    barrier: bool = False,
 ) -> SSAValue:
     """The sum of products over the loops ``summed``; its element type is the wide one."""
 
@@ -46,7 +48,8 @@ def contract(
         product = scalar.binary(BinaryKind.MUL, scalar.widen(left, b), scalar.widen(right, b), b)
         return scalar.binary(BinaryKind.ADD, total[0], product, b) if total else product
 
-    return c.generic(loops, [lhs, rhs], wide_element(element_of(lhs[0])), multiply_add, reduced=summed)
+    wide = wide_element(element_of(lhs[0]))
+    return c.generic(loops, [lhs, rhs], wide, multiply_add, reduced=summed, barrier=barrier)
 
 
 def matmul(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:

@@ -159,7 +159,8 @@ class Conversion(Tensors):
 
     def _lower(self, op: RlxOp, whole: RlxOp) -> Sequence[SSAValue]:
         self.b = Builder(InsertPoint.before(op))
-        if (lowering := LOWERINGS.get(type(op))) is not None:
+        lowering = LOWERINGS.get(type(op))
+        if lowering is not None and LOWERINGS.why_not(op, "linalg") is None:
             values = lowering(op, self)
             return [values] if isinstance(values, SSAValue) else values
         if not op.has_decomposition():

@@ -222,6 +222,16 @@ class Tensors:
         same = self.b.insert(arith.CmpiOp(self.index(one), self.index(other), "eq"))
         self.b.insert(cf.AssertOp(same.result, "unknown extents that meet must be equal when the program runs"))
 
+    def agreed(self, value: SSAValue, extents: Sequence[Extent]) -> SSAValue:
+        """``value`` with these extents, which are its own; from here on they are the same values."""
+        own = self.extents(value)
+        for one, other in zip(own, extents, strict=True):
+            self.require_equal(one, other)
+        known = [o if isinstance(o, int) else e for o, e in zip(own, extents, strict=True)]
+        value = self.cast(value, TensorType(element_of(value), static_shape(known)))
+        self.known_extents[value] = tuple(known)
+        return value
+
     def broadcast_loops(self, operands: Sequence[Operand], shape: Shape) -> list[Extent]:
         """The loops over the broadcast of ``operands``, whose static shape is ``shape``."""
         tensors = [self.extents(o) for o in operands if isinstance(o, SSAValue) and isinstance(o.type, TensorType)]
@@ -308,7 +318,7 @@ class Tensors:
         carried: Sequence[SSAValue],
         body: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]],
         *,
-        step: int = 1,
+        step: Extent = 1,
         first: Extent = 0,
         fixed: bool = True,
     ) -> list[SSAValue]:

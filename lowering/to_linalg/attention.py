@@ -1,0 +1,317 @@
+"""Attention to many keys by many queries: blocks of scores one after the other, never all of them.
+
+For each block of queries a loop over blocks of keys carries, per query, the greatest score so far, the sum of the
+powers and the sum of the weighted values; each block corrects what the earlier ones gathered under a smaller maximum.
+The last block of an axis begins early enough to be whole: queries of it are computed twice, its keys that were
+counted before get no weight. Scores and sums are f32 or wider.
+
+Short attention is decomposed: one product of batches, a softmax and another product are faster there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IndexType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from rlx_dialect.attributes import ActivationKind, AttentionLayout, MaskKind, ReduceKind
+from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.dtypes import is_bool, wide_element
+from rlx_dialect.lowering.arithmetic import Real, constant, convert_float
+from rlx_dialect.lowering.scalar import FLOAT_ACTIVATIONS, reals
+from rlx_dialect.lowering.to_linalg.contraction import contract, static_first
+from rlx_dialect.lowering.to_linalg.conversion import LOWERINGS, Conversion, lowers
+from rlx_dialect.lowering.to_linalg.extents import Extent
+from rlx_dialect.lowering.to_linalg.reduction import reduced, whole
+from rlx_dialect.lowering.to_linalg.tensors import FIRST, Read, counters
+from rlx_dialect.ops.attention import AttentionOp
+from rlx_dialect.ops.attention_scores import MASKED_SCORE
+from rlx_dialect.shapes import DYNAMIC
+from rlx_dialect.xdsl_compat import Builder
+
+MANY_SCORES = 1 << 20
+"""Of one head: from so many on they are not kept, 1024 queries of 1024 keys."""
+UNKNOWN_EXTENT = 4096
+"""What an extent that is only known at run time counts for in that."""
+BLOCK_BITS = 8192
+"""Of a row of scores in one block: 256 keys in f32. IREE keeps a tile of such rows on its stack of 32 KiB."""
+
+# The axes of scores: batch, key heads, query heads of each, queries, keys.
+KEYS = 4
+ROWS = (0, 1, 2, 3)
+
+
+@LOWERINGS.declining
+def _short(op: Operation, target: str) -> str | None:
+    if not isinstance(op, AttentionOp) or _streams(op):
+        return None
+    return "it has so few scores that products of whole batches are faster"
+
+
+def _streams(op: AttentionOp) -> bool:
+    batch, queries, keys = op.extents()
+    sizes = [UNKNOWN_EXTENT if e == DYNAMIC else e for e in (queries, keys)]
+    if math.prod(sizes) < MANY_SCORES:
+        return False
+    if op.mask is None:
+        return True
+    # An extent of the mask that may turn out to be 1 is only known to broadcast when it is read as a whole.
+    full = {2: (batch,), 3: (batch, queries), 4: (batch, op.heads, queries)}[len(shape_of(op.mask))]
+    found = shape_of(op.mask)[:-1]
+    return all(own != DYNAMIC or extent == DYNAMIC for own, extent in zip(found, full, strict=True))
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """One attention to be written: operands with heads first, and the extents of its axes."""
+
+    op: AttentionOp
+    c: Conversion
+    q: SSAValue
+    """[B, G, R, Sq, D]"""
+    k: SSAValue
+    """[B, G, Sk, D]"""
+    v: SSAValue
+    """[B, G, Sk, E]"""
+    mask: SSAValue | None
+    """[B, G, R, Sq, Sk], where the first four may be 1."""
+
+    @property
+    def queries(self) -> Extent:
+        return self.c.extents(self.q)[3]
+
+    @property
+    def keys(self) -> Extent:
+        return self.c.extents(self.k)[2]
+
+    @property
+    def wide(self) -> Attribute:
+        return wide_element(element_of(self.q))
+
+    def result(self) -> SSAValue:
+        """[B, G, R, Sq, E] of the operands' element type."""
+        c = self.c
+        batch = c.extents(self.q)[:3]
+        width = c.extents(self.v)[3]
+        wide = self.wide
+        assert isinstance(wide, AnyFloat)
+        height, length = (minimum(c, BLOCK_BITS // wide.bitwidth, extent) for extent in (self.queries, self.keys))
+        ends_together = subtract(c, self.keys, self.queries)
+
+        def rows(first: SSAValue, values: list[SSAValue]) -> list[SSAValue]:
+            start = minimum(c, first, subtract(c, self.queries, height))
+            q = self.part(self.q, 3, start, height)
+            # The last key that the first query of the block sees, were there no end of the keys.
+            diagonal = c.add_extents(start, ends_together)
+            sizes = [*batch, height]
+            top = c.filled(sizes, self.wide, -math.inf)
+            total = c.filled(sizes, self.wide, 0)
+            sums = c.filled([*sizes, width], self.wide, 0)
+
+            def columns(key: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+                return self.block(q, start, diagonal, key, length, state)
+
+            low, high = self.seen_range(diagonal, height)
+            state = c.loop(high, [top, total, sums], columns, step=maximum(c, length, 1), first=low)
+            block = self.quotient(state[2], state[1])
+            return [c.insert(block, values[0], [0, 0, 0, start, 0])]
+
+        init = c.empty([*batch, self.queries, width], element_of(self.q))
+        return c.loop(self.queries, [init], rows, step=maximum(c, height, 1))[0]
+
+    def part(self, value: SSAValue, axis: int, start: Extent, length: Extent) -> SSAValue:
+        extents = list(self.c.extents(value))
+        extents[axis] = length
+        return self.c.slice(value, [start if a == axis else 0 for a in range(len(extents))], extents)
+
+    def seen_range(self, diagonal: Extent, height: Extent) -> tuple[Extent, Extent]:
+        """The keys that a block of queries may see; all, where a query may see none, and all weigh the same."""
+        queries, keys = self.queries, self.keys
+        banded = self.op.mask_kind.data in (MaskKind.CAUSAL, MaskKind.SLIDING_WINDOW)
+        if not banded or not isinstance(queries, int) or not isinstance(keys, int) or queries > keys:
+            return 0, keys
+        c = self.c
+        high = minimum(c, c.add_extents(diagonal, height), keys)
+        if self.op.window is None:
+            return 0, high
+        return maximum(c, subtract(c, diagonal, self.op.window.value.data), 0), high
+
+    def block(
+        self, q: SSAValue, query: Extent, diagonal: Extent, key: SSAValue, length: Extent, state: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """The greatest scores, sums of powers and sums of values after ``length`` keys from ``key`` on."""
+        c, wide = self.c, self.wide
+        top, total, sums = state
+        start = minimum(c, key, subtract(c, self.keys, length))
+        k, v = (self.part(x, 2, start, length) for x in (self.k, self.v))
+        *rows, width = c.extents(sums)
+        loops = [*rows, length]
+        products = contract(c, [*loops, c.extents(q)[4]], (q, [0, 1, 2, 3, 5]), (k, [0, 1, 4, 5]), [5])
+        scores = self.scores(products, query, diagonal, key, start)
+        greatest = reduced(c, ReduceKind.MAX, wide, loops, [whole(c, scores)], [KEYS])
+        new_top = c.elementwise(rows, [top, greatest], wide, lambda b, e: Real(e[0], b).max(Real(e[1], b)).value)
+
+        def power(b: Builder, elements: list[SSAValue]) -> SSAValue:
+            score, most = reals(elements, b)
+            # As long as there are only scores of -inf, they weigh nothing, whatever comes later.
+            return exp(score - most.const(0).where(most.equals(-math.inf), most))
+
+        powers = c.elementwise(loops, [scores, Read(new_top, ROWS)], wide, power)
+        corrections = c.elementwise(rows, [top, new_top], wide, power)
+        new = reduced(c, ReduceKind.SUM, wide, loops, [whole(c, powers)], [KEYS])
+        weighted = contract(c, [*rows, width, length], (powers, [0, 1, 2, 3, 5]), (v, [0, 1, 5, 4]), [5], barrier=True)
+
+        def corrected(b: Builder, elements: list[SSAValue]) -> SSAValue:
+            before, factor, added = reals(elements, b)
+            return (before * factor + added).value
+
+        correction = Read(corrections, ROWS)
+        return [
+            new_top,
+            c.elementwise(rows, [total, correction, new], wide, corrected),
+            c.elementwise([*rows, width], [sums, correction, weighted], wide, corrected),
+        ]
+
+    def scores(
+        self, products: SSAValue, query: Extent, diagonal: Extent, key: SSAValue, start: SSAValue | Extent
+    ) -> SSAValue:
+        """Scaled, bounded and masked; those of keys before ``key`` are -inf."""
+        c, op = self.c, self.op
+        loops = c.extents(products)
+        reads = [whole(c, products)]
+        if self.mask is not None:
+            reads.append(self.mask_read(query, loops[3], start, loops[4]))
+        first, edge, begin = c.index(start), c.index(diagonal), key
+
+        def body(b: Builder, elements: list[SSAValue]) -> SSAValue:
+            score = Real(elements[0], b) * op.scale
+            if op.softcap is not None:
+                score = op.softcap * tanh(score / op.softcap)
+            *_, row, column = counters(b, len(loops))
+            place = b.insert(arith.AddiOp(first, column)).result
+            if op.mask_kind.data is MaskKind.BIAS:
+                score = score + reals(elements[1:2], b)[0]
+            elif (seen := self.seen(b, elements[1:], row, place, edge)) is not None:
+                score = score.where(seen, MASKED_SCORE)
+            counted = b.insert(arith.CmpiOp(place, begin, "sge")).result
+            return score.where(counted, -math.inf).value
+
+        return c.elementwise(loops, reads, self.wide, body)
+
+    def mask_read(self, query: Extent, height: Extent, start: Extent, length: Extent) -> Read:
+        c, mask = self.c, self.mask
+        assert mask is not None
+        mask = self.part(mask, 4, start, length)
+        if c.extents(mask)[3] != 1:
+            mask = self.part(mask, 3, query, height)
+        loops = c.extents(self.q)
+        own = c.extents(mask)
+        access = [FIRST if own[a] == 1 and loops[a] != 1 else a for a in range(3)]
+        return Read(mask, (*access, FIRST if own[3] == 1 and height != 1 else 3, 4))
+
+    def seen(
+        self, b: Builder, mask: Sequence[SSAValue], row: SSAValue, place: SSAValue, edge: SSAValue
+    ) -> SSAValue | None:
+        """Whether the query in ``row`` of its block sees the key at ``place``; None where each sees all."""
+        kind = self.op.mask_kind.data
+        if kind is MaskKind.NONE:
+            return None
+        if kind is MaskKind.CUSTOM:
+            (value,) = mask
+            if is_bool(value.type):
+                return value
+            # A NaN keeps its key.
+            (real,) = reals([value], b)
+            hidden = real.below(0.5)
+            return b.insert(arith.XOrIOp(hidden, constant(1, hidden.type, b))).result
+        last = b.insert(arith.AddiOp(edge, row)).result
+        seen = b.insert(arith.CmpiOp(place, last, "sle")).result
+        if self.op.window is None:
+            return seen
+        reach = constant(self.op.window.value.data, IndexType(), b)
+        near = b.insert(arith.CmpiOp(place, b.insert(arith.SubiOp(last, reach)).result, "sge")).result
+        return b.insert(arith.AndIOp(seen, near)).result
+
+    def quotient(self, sums: SSAValue, total: SSAValue) -> SSAValue:
+        c, element = self.c, element_of(self.q)
+
+        def body(b: Builder, elements: list[SSAValue]) -> SSAValue:
+            value, count = reals(elements, b)
+            return convert_float((value / count).value, element, b)
+
+        return c.elementwise(c.extents(sums), [sums, Read(total, ROWS)], element, body)
+
+
+@lowers(AttentionOp)
+def attention(op: AttentionOp, c: Conversion) -> SSAValue:
+    shared, groups = op.kv_heads, op.heads // op.kv_heads
+    layout, dim = op.layout.data, op.head_dim.value.data
+    q = _heads(c, c.value(op.q), layout, shared, groups, dim)
+    k, v = (_heads(c, c.value(o), layout, shared, None, size) for o, size in ((op.k, dim), (op.v, op.value_dim)))
+    # One value for each extent, so that its blocks are seen to fit each other.
+    batch, keys = static_first(c.extents(q)[0], c.extents(k)[0]), static_first(c.extents(k)[2], c.extents(v)[2])
+    q, k, v = (
+        c.agreed(x, [batch, *c.extents(x)[1:axis], length, *c.extents(x)[axis + 1 :]])
+        for x, axis, length in ((q, 3, c.extents(q)[3]), (k, 2, keys), (v, 2, keys))
+    )
+    mask = None
+    if op.mask is not None:
+        mask = _mask(c, c.value(op.mask), shared, groups)
+        full = [batch, shared, groups, c.extents(q)[3], keys]
+        mask = c.agreed(mask, [1 if own == 1 else e for own, e in zip(c.extents(mask), full, strict=True)])
+    written = _Attention(op, c, q, k, v, mask).result()
+    batch, _, _, queries, width = c.extents(written)
+    if layout is AttentionLayout.BHSD:
+        return c.reshape(written, [batch, op.heads, queries, width])
+    written = c.transpose(written, [0, 3, 1, 2, 4])
+    heads = [op.heads, width] if layout is AttentionLayout.BSHD else [op.heads * op.value_dim]
+    return c.reshape(written, [batch, queries, *heads])
+
+
+def _heads(c: Conversion, x: SSAValue, layout: AttentionLayout, shared: int, groups: int | None, dim: int) -> SSAValue:
+    """[B, G, R, S, D], or [B, G, S, D] for keys and values, which have no ``groups``."""
+    heads = [shared] if groups is None else [shared, groups]
+    extents = c.extents(x)
+    if layout is AttentionLayout.BHSD:
+        return c.reshape(x, [extents[0], *heads, extents[2], dim])
+    x = c.reshape(x, [*extents[:2], *heads, dim])
+    return c.transpose(x, [0, *range(2, 2 + len(heads)), 1, 2 + len(heads)])
+
+
+def _mask(c: Conversion, mask: SSAValue, shared: int, groups: int) -> SSAValue:
+    batch, *others, keys = c.extents(mask)
+    heads, queries = [1] * (2 - len(others)) + others
+    return c.reshape(mask, [batch, *([1, 1] if heads == 1 else [shared, groups]), queries, keys])
+
+
+# Arithmetic of extents.
+
+
+def minimum(c: Conversion, a: Extent, b: Extent) -> Extent:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return c.op(arith.MinSIOp(c.index(a), c.index(b)))
+
+
+def maximum(c: Conversion, a: Extent, b: Extent) -> Extent:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return c.op(arith.MaxSIOp(c.index(a), c.index(b)))
+
+
+def subtract(c: Conversion, a: Extent, b: Extent) -> Extent:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return c.op(arith.SubiOp(c.index(a), c.index(b)))
+
+
+def exp(x: Real) -> SSAValue:
+    return FLOAT_ACTIVATIONS[ActivationKind.EXP](x).value
+
+
+def tanh(x: Real) -> Real:
+    return FLOAT_ACTIVATIONS[ActivationKind.TANH](x)
