@@ -151,7 +151,7 @@ TPU = Target(
     _EVERYWHERE | _KERNEL_REGIONS,
     FusionLimits(32, 16),
     _REMOTE,
-    "rlx-lower-to-linalg",
+    "rlx-lower-to-stablehlo",
     other_lowerings={"linalg": "rlx-lower-to-linalg"},
 )
 

@@ -56,6 +56,7 @@ _TARGETS = {
     "rlx-ptx": "PtxTarget",
     "rlx-ptxas-report": "PtxasReportTarget",
     "rlx-spirv": "SpirvTarget",
+    "rlx-stablehlo": "StablehloTarget",
 }
 """Classes of :mod:`rlx_dialect.runtime.targets` by the name that ``-t`` takes."""
 

@@ -36,8 +36,9 @@ from rlx_dialect.weights import find_weights, random_weights
 from rlx_dialect.xdsl_compat import rlx_context
 
 ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
-    "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu", "tpu"})),
+    "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu"})),
     "native": ("rlx_dialect.runtime.native", "NativeEngine", frozenset({"cpu"})),
+    "xla": ("rlx_dialect.runtime.xla", "XlaEngine", frozenset({"tpu"})),
     "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine", frozenset({"wgpu", "metal"})),
     "mlx": ("rlx_dialect.runtime.mlx", "MlxEngine", frozenset({"mlx"})),
     "metal": ("rlx_dialect.runtime.metal", "MetalEngine", frozenset({"metal"})),
@@ -56,6 +57,7 @@ TARGET_ENGINES: Mapping[str, str] = {
     "mlx": "mlx",
     "cuda": "cuda",
     "rocm": "hip",
+    "tpu": "xla",
 }
 """The engine of each target that has one; see :func:`default_engine`."""
 

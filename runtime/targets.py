@@ -13,7 +13,7 @@ from rlx_dialect.runtime import amd
 from rlx_dialect.runtime.kernels import resources_table
 from rlx_dialect.runtime.ptx import ptx, reports
 from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
-from rlx_dialect.runtime.toolchain import ToolError
+from rlx_dialect.runtime.toolchain import ToolError, portable_text
 from rlx_dialect.xdsl_compat import Context, Target
 
 
@@ -91,6 +91,15 @@ class AmdgcnReportTarget(_TextTarget):
     def text(self, module: ModuleOp) -> str:
         found = [r for chip in amd.CHIPS for r in amd.code_object(module, chip).resources()]
         return resources_table(found) + "\n"
+
+
+class StablehloTarget(_TextTarget):
+    """The StableHLO text that XLA takes, in MLIR's generic form."""
+
+    name = "rlx-stablehlo"
+
+    def text(self, module: ModuleOp) -> str:
+        return portable_text(module)
 
 
 def _spirv(module: ModuleOp) -> list[SpirvKernel]:

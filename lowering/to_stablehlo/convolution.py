@@ -17,7 +17,7 @@ from rlx_dialect.lowering.to_stablehlo.elementwise import binary
 from rlx_dialect.lowering.to_stablehlo.reduction import divided_by, windowed
 from rlx_dialect.lowering.to_stablehlo.tensors import HIGHEST, Extent, Tensors, ints, pairs
 from rlx_dialect.ops.convolution import ConvolutionOp, ConvOp, FusedConvBiasActOp, PoolOp, Window
-from rlx_dialect.ops.transposed_convolution import MaxPoolBackwardOp
+from rlx_dialect.ops.transposed_convolution import ConvTransposeOp, MaxPoolBackwardOp
 from rlx_dialect.shapes import product
 
 
@@ -27,25 +27,53 @@ def _output(c: Tensors, window: Window, extents: Sequence[Extent]) -> list[Exten
     return [c.plus(c.over(c.plus(e, sum(pair) - span), stride), 1) for e, span, stride, pair in steps]
 
 
-def convolved(op: ConvolutionOp, c: Tensors) -> SSAValue:
-    """The convolution alone; the element type is the wide one."""
-    x, weight = op.operands[:2]
-    window, rank = op.window, op.spatial_rank
-    batch, _, *spatial = c.extents(x)
-    axes = "".join(f", {axis}" for axis in range(rank))
+def _convolution(
+    c: Tensors,
+    x: SSAValue,
+    weight: SSAValue,
+    output: Sequence[Extent],
+    groups: int,
+    *,
+    stride: Sequence[int],
+    spread: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> SSAValue:
+    """x [N, Ci, spatial…], elements ``spread`` apart, and weight [Co, Ci/groups, kernel…] give [N, Co, output…].
+
+    The element type is the wide one.
+    """
+    axes = "".join(f", {axis}" for axis in range(len(output)))
     return c.made(
         "convolution",
         [x, weight],
         wide_element(element_of(x)),
-        [batch, c.extents(weight)[0], *_output(c, window, spatial)],
-        window_strides=ints(window.stride),
-        padding=pairs(window.padding),
-        lhs_dilation=ints([1] * rank),
-        rhs_dilation=ints(window.dilation),
+        [c.extents(x)[0], c.extents(weight)[0], *output],
+        window_strides=ints(stride),
+        padding=pairs(padding),
+        lhs_dilation=ints(spread),
+        rhs_dilation=ints(dilation),
         dimension_numbers=ConvAttr(f"[b, f{axes}]x[o, i{axes}]->[b, f{axes}]"),
-        feature_group_count=op.groups,
+        feature_group_count=IntegerAttr(groups, i64),
         batch_group_count=IntegerAttr(1, i64),
         precision_config=HIGHEST,
+    )
+
+
+def convolved(op: ConvolutionOp, c: Tensors) -> SSAValue:
+    """The convolution alone; the element type is the wide one."""
+    x, weight = op.operands[:2]
+    window = op.window
+    return _convolution(
+        c,
+        x,
+        weight,
+        _output(c, window, c.extents(x)[2:]),
+        op.groups.value.data,
+        stride=window.stride,
+        spread=[1] * op.spatial_rank,
+        dilation=window.dilation,
+        padding=window.padding,
     )
 
 
@@ -62,6 +90,36 @@ def fused_conv_bias_act(op: FusedConvBiasActOp, c: Conversion) -> SSAValue:
     if op.residual is not None:
         value = binary(c, BinaryKind.ADD, value, c.widened(op.residual))
     return finished(c, value, None if op.activation is None else op.activation.data, op.element(0))
+
+
+@lowers(ConvTransposeOp)
+def conv_transpose(op: ConvTransposeOp, c: Conversion) -> SSAValue:
+    """Elements as far apart as the stride says, under the mirrored weight with its channels swapped."""
+    window, groups, own = op.window, op.groups.value.data, c.extents(op.input)
+    ins, outs, *kernel = c.extents(op.weight)
+    spatial = range(3, 3 + len(kernel))
+    split = c.reshape(op.weight, [groups, c.over(ins, groups), outs, *kernel])
+    turned = c.reverse(c.transpose(split, [0, 2, 1, *spatial]), list(spatial))
+    weight = c.reshape(turned, [c.times(outs, groups), c.over(ins, groups), *kernel])
+    places = list(zip(window.span, window.padding, op.extra, window.stride, own[2:], strict=True))
+    padding = [(span - 1 - pair[0], span - 1 - pair[1] + extra) for span, pair, extra, *_ in places]
+    output = [
+        c.plus(c.times(c.minus(extent, 1), stride), span - sum(pair) + extra)
+        for span, pair, extra, stride, extent in places
+    ]
+    ones = [1] * len(kernel)
+    value = _convolution(
+        c,
+        op.input,
+        weight,
+        output,
+        groups,
+        stride=ones,
+        spread=window.stride,
+        dilation=window.dilation,
+        padding=padding,
+    )
+    return c.convert(value, op.element(0))
 
 
 @lowers(PoolOp)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import ComplexType, f64
+from xdsl.dialects.builtin import ComplexType, IntegerType, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
@@ -154,7 +154,7 @@ def binary(c: Tensors, kind: BinaryKind, x: SSAValue, y: SSAValue) -> SSAValue:
             # What is left of a division by 0 is 0 here.
             zero, one = c.like(y, 0), c.like(y, 1)
             return c.same(name, x, c.same("select", c.compare("EQ", y, zero), one, y))
-        case BinaryKind.POW if not is_unsigned(element):
+        case BinaryKind.POW:
             return _power(c, x, y)
         case BinaryKind.SHR if is_unsigned(element):
             return c.same("shift_right_logical", x, y)
@@ -171,13 +171,21 @@ def _divided(c: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def _power(c: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
-    """A negative exponent gives 1/xⁿ truncated, which is 0 unless x is 1 or -1."""
+    """By squaring, because XLA reads six bits of an exponent. A negative one gives 1/xⁿ truncated."""
+    element = element_of(x)
+    assert isinstance(element, IntegerType)
     zero, one = c.like(x, 0), c.like(x, 1)
-    power = c.same("power", x, c.same("maximum", y, zero))
+    result, square, exponent = one, x, y
+    for _ in range(element.width.data):
+        odd = c.compare("NE", c.same("and", exponent, one), zero)
+        result = c.same("select", odd, c.same("multiply", result, square), result)
+        square, exponent = c.same("multiply", square, square), c.same("shift_right_logical", exponent, one)
+    if is_unsigned(element):
+        return result
     even = c.compare("EQ", c.same("and", y, one), zero)
     unit = c.compare("EQ", c.same("abs", x), one)
     inverse = c.same("select", unit, c.same("select", even, one, x), zero)
-    return c.same("select", c.compare("LT", y, zero), inverse, power)
+    return c.same("select", c.compare("LT", y, zero), inverse, result)
 
 
 def cast(c: Tensors, x: SSAValue, target: Attribute) -> SSAValue:
