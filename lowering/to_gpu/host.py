@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     i32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -42,6 +43,9 @@ from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 ELEMENT = "rlx.element"
 """Argument or result attribute: the element type of the value where its buffer holds another (i1 in i32)."""
+
+TOUCHED = "rlx.touched"
+"""Attribute of a launch: how many elements of each buffer it can read or write, where that is known."""
 
 LOAD_TIME = "rlx.load_time"
 """Unit attribute of a launch that depends on parameters only, and of the allocation that it fills."""
@@ -71,11 +75,15 @@ def _alloc(storage: Attribute, size: int) -> memref.AllocOp:
     )
 
 
-def _launch(kernel: SymbolRefAttr, extents: Sequence[SSAValue], buffers: Sequence[SSAValue]) -> gpu.LaunchFuncOp:
-    """A launch on ``extents`` (three of the grid, three of the block)."""
+def _launch(
+    kernel: SymbolRefAttr, extents: Sequence[SSAValue], buffers: Sequence[SSAValue], touched: Sequence[int] | None
+) -> gpu.LaunchFuncOp:
+    """A launch on ``extents`` (three of the grid, three of the block); see :data:`TOUCHED`."""
     segments = _segments(0, *([1] * 6), *([0] * 4), len(buffers), 0)
     return gpu.LaunchFuncOp.create(
-        operands=[*extents, *buffers], properties={"kernel": kernel, "operandSegmentSizes": segments}
+        operands=[*extents, *buffers],
+        properties={"kernel": kernel, "operandSegmentSizes": segments},
+        attributes={} if touched is None else {TOUCHED: DenseArrayBase.from_list(i64, touched)},
     )
 
 
@@ -224,7 +232,7 @@ class Host:
             raise ValueError(f"a kernel takes {count} buffers, {self.hardware.name} at most {most}")
         extents = [self._number(n) for n in self.kernels.extents(spec)]
         symbol = self.kernels.symbol(hint, spec)
-        self._b.insert(_launch(symbol, extents, [b.value for b in operands.buffers]))
+        self._b.insert(_launch(symbol, extents, [b.value for b in operands.buffers], operands.touched))
 
     def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
         """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""

@@ -81,6 +81,7 @@ class Operands:
     """Collects the distinct buffers of one launch; a buffer that occurs twice is bound once."""
 
     buffers: list[Buffer] = field(default_factory=list)
+    _views: dict[Buffer, set[View]] = field(default_factory=dict)
 
     def access(self, view: View, strides: tuple[int, ...] | None = None) -> Access:
         """How the kernel reads or writes ``view``; ``strides`` where the box it runs over is not the view's own."""
@@ -91,11 +92,28 @@ class Operands:
             if view.source not in self.buffers:
                 self.buffers.append(view.source)
             source = self.buffers.index(view.source)
+            self._views.setdefault(view.source, set()).add(view)
         return Access(source, view.element, view.strides if strides is None else strides, view.offset)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         return tuple(Slot(b.storage, b.size) for b in self.buffers)
+
+    @property
+    def touched(self) -> tuple[int, ...] | None:
+        """Elements of each buffer that the launch can read or write; None where an extent is unknown."""
+        counts: list[int] = []
+        for buffer in self.buffers:
+            seen = [self._spread(view) for view in self._views.get(buffer, ())]
+            if not isinstance(buffer.size, int) or not seen or not all(isinstance(n, int) for n in seen):
+                return None
+            counts.append(min(buffer.size, sum(n for n in seen if isinstance(n, int))))
+        return tuple(counts)
+
+    @staticmethod
+    def _spread(view: View) -> object:
+        """Elements of its buffer that a view shows: an axis along which it repeats them counts once."""
+        return product([e for e, stride in zip(view.shape, view.strides, strict=True) if stride != 0])
 
 
 @dataclass(frozen=True)
