@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import matrix_emulation
 import numpy as np
 import pytest
 from helpers import assert_close, graph, parse
@@ -12,6 +13,7 @@ from on_device import check, dims, kernel_names, launches, lower, run, tensor
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering.to_gpu import hardware, matrix_unit
 from rlx_dialect.lowering.to_gpu.contraction_choice import (
     Problem,
     choose_parts,
@@ -19,7 +21,8 @@ from rlx_dialect.lowering.to_gpu.contraction_choice import (
     choose_tile,
     groups_of,
 )
-from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, MatrixTile
+from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
 MATMULS = [
@@ -243,9 +246,9 @@ def test_the_choice_of_a_form():
     tile = choose_tile(cuda, deep, 1, 4)
     parts = choose_parts(cuda, tile, deep)
     assert 1 < parts * groups_of(tile, deep) <= cuda.units
-    for hardware in HARDWARE.values():
-        tile = choose_tile(hardware, large, 2, 8)
-        assert (tile.rows + 2 * tile.columns) * tile.depth * 8 * hardware.slices <= hardware.shared_bytes
+    for row in HARDWARE.values():
+        tile = choose_tile(row, large, 2, 8)
+        assert (tile.rows + 2 * tile.columns) * tile.depth * 8 * row.slices <= row.shared_bytes
     few = choose_thin(cuda, Problem(1, 1, 4096, 4096), along_depth=False)
     assert (few.rows, few.columns * few.lanes) == (1, cuda.workgroup)
     assert choose_thin(cuda, Problem(1, 1, 1000000, 4096), along_depth=False).lanes == 1
@@ -269,3 +272,23 @@ def test_the_matrix_unit_takes_f16():
         assert "wmma" not in assert_assembles(lower(products(cases, element), "cuda"))
     # Few rows, and sums shorter than a matrix, are no work for it.
     assert "wmma" not in assert_assembles(lower(products([("2x64", "64x65"), ("70x8", "8x65")], "f16"), "cuda"))
+
+
+def test_what_the_matrix_unit_computes(monkeypatch: pytest.MonkeyPatch):
+    # Subgroups of one invocation, whose matrices are small and lie in memory.
+    for place in (hardware, matrix_unit, matrix_emulation):
+        monkeypatch.setattr(place, "MATRIX", 4)
+    with_hardware(monkeypatch, matrix=(MatrixTile(8, 8, 8, 2, 1, subgroup=1),), slices=2)
+    module = parse("""
+      func.func @main(%a: tensor<13x20xf16>, %b: tensor<21x20xf16>, %c: tensor<2x9x18xf16>, %d: tensor<2x18x22xf16>,
+          %e: tensor<21xf16>) -> (tensor<13x21xf16>, tensor<2x9x11xf16>) {
+        %t = rlx.transpose %b {perm = [1, 0]} : tensor<21x20xf16> -> tensor<20x21xf16>
+        %0 = rlx.fused_matmul_bias_act relu %a, %t, %e : (tensor<13x20xf16>, tensor<20x21xf16>, tensor<21xf16>)
+          -> tensor<13x21xf16>
+        %p = rlx.matmul %c, %d : (tensor<2x9x18xf16>, tensor<2x18x22xf16>) -> tensor<2x9x22xf16>
+        %1 = rlx.fused_swiglu %p : tensor<2x9x22xf16> -> tensor<2x9x11xf16>
+        func.return %0, %1 : tensor<13x21xf16>, tensor<2x9x11xf16>
+      }""")
+    values = random_values(module)
+    got = WgpuEngine().compile(matrix_emulation.emulate(lower(module)), {}).run(values)
+    assert_close(got, run_reference(module, values), rtol=2e-3, atol=2e-3)
