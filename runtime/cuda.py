@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from rlx_dialect.dtypes import Array
 from rlx_dialect.runtime.driver import Driver, DriverExecutable, Interface
 from rlx_dialect.runtime.kernels import DeviceError, kernels
-from rlx_dialect.runtime.launch_plan import launch_plan
+from rlx_dialect.runtime.launch_plan import launch_plans
 from rlx_dialect.runtime.ptx import CHIPS, ptx
 
 CUDA = Interface(
@@ -87,4 +87,4 @@ class CudaEngine:
         driver = open_device()
         chip = chip_for(driver)
         code = ptx(module, [chip])[chip].encode() if any(kernels(module)) else b""
-        return DriverExecutable(launch_plan(module), code, weights, driver)
+        return DriverExecutable(launch_plans(module), code, weights, driver)

@@ -14,7 +14,7 @@ from typing import Any
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.runtime.kernels import DeviceError
-from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan
+from rlx_dialect.runtime.launch_plan import Launch, LaunchPlans
 from rlx_dialect.runtime.plan_engine import PlanExecutable
 from rlx_dialect.runtime.toolchain import ToolMissing
 
@@ -137,16 +137,15 @@ class Driver:
 class DriverExecutable(PlanExecutable):
     """A plan on a device that a driver opened; its memory is given back with it."""
 
-    def __init__(self, plan: LaunchPlan, code: bytes, weights: Mapping[str, Array], driver: Driver):
+    def __init__(self, plans: LaunchPlans, code: bytes, weights: Mapping[str, Array], driver: Driver):
         self._driver = driver
         self._addresses: list[int] = []
         driver.activate()
-        names = dict.fromkeys(launch.kernel for launch in (*plan.setup, *plan.launches))
         # A driver refuses a module without kernels.
-        module = driver.load(code) if names else 0
-        self._functions = {name: driver.function(module, name) for name in names}
+        module = driver.load(code) if plans.kernels else 0
+        self._functions = {name: driver.function(module, name) for name in plans.kernels}
         weakref.finalize(self, _free, driver, self._addresses).atexit = False
-        super().__init__(plan, weights)
+        super().__init__(plans, weights)
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         self._driver.activate()
@@ -156,11 +155,15 @@ class DriverExecutable(PlanExecutable):
         for size in sizes:
             self._addresses.append(self._driver.allocate(size))
 
+    def _release(self, first: int) -> None:
+        _free(self._driver, self._addresses[first:])
+        del self._addresses[first:]
+
     def _write(self, buffer: int, data: bytes) -> None:
         self._driver.write(self._addresses[buffer], data)
 
     def _read(self, buffer: int) -> bytes:
-        return self._driver.read(self._addresses[buffer], self._plan.sizes[buffer])
+        return self._driver.read(self._addresses[buffer], self._sizes[buffer])
 
     def _launch(self, launches: Sequence[Launch]) -> None:
         for launch in launches:

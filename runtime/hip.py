@@ -13,7 +13,7 @@ from rlx_dialect.dtypes import Array
 from rlx_dialect.runtime.amd import CHIPS, code_object
 from rlx_dialect.runtime.driver import Driver, DriverExecutable, Interface
 from rlx_dialect.runtime.kernels import DeviceError, kernels
-from rlx_dialect.runtime.launch_plan import launch_plan
+from rlx_dialect.runtime.launch_plan import launch_plans
 
 HIP = Interface(
     vendor="AMD",
@@ -60,7 +60,7 @@ class HipEngine:
         """
         driver = open_device()
         code = _loadable(module, driver) if any(kernels(module)) else b""
-        return DriverExecutable(launch_plan(module), code, weights, driver)
+        return DriverExecutable(launch_plans(module), code, weights, driver)
 
 
 def _loadable(module: ModuleOp, driver: HipDriver) -> bytes:

@@ -6,6 +6,7 @@ its workgroup. Elsewhere the engine ``wgpu`` runs the SPIR-V that this text is m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -16,12 +17,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.runtime.kernels import DeviceError
-from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, launch_plan
+from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, LaunchPlans, launch_plans
 from rlx_dialect.runtime.plan_engine import PlanExecutable
 from rlx_dialect.runtime.spirv import SpirvKernel, serialize
 from rlx_dialect.runtime.toolchain import ToolMissing
 
 _PACKAGE = "Metal"
+_DECLARED = re.compile(r"^kernel void (\w+)\(", re.MULTILINE)
 _MOST_BUFFERS = 31
 """Entries of the table of buffer arguments."""
 
@@ -62,14 +64,14 @@ class MetalEngine:
         Raises BindingError, GraphError, UnsupportedKernel, DeviceError, ToolMissing, ToolFailed.
         """
         device = open_device()
-        return MetalExecutable(launch_plan(module), serialize(module), weights, metal_api(), device)
+        return MetalExecutable(launch_plans(module), serialize(module), weights, metal_api(), device)
 
 
 class MetalExecutable(PlanExecutable):
     """A compiled graph with its parameters in memory that the GPU sees."""
 
     def __init__(
-        self, plan: LaunchPlan, kernels: Sequence[SpirvKernel], weights: Mapping[str, Array], api: Any, device: Any
+        self, plans: LaunchPlans, kernels: Sequence[SpirvKernel], weights: Mapping[str, Array], api: Any, device: Any
     ):
         """``api`` is PyObjC's module Metal."""
         self._api = api
@@ -77,18 +79,18 @@ class MetalExecutable(PlanExecutable):
         self._buffers: list[Any] = []
         self._pending: list[Any] = []
         self._queue = device.newCommandQueue()
-        launches = (*plan.setup, *plan.launches)
-        used = {launch.kernel for launch in launches}
-        self._pipelines = {k.name: self._pipeline(k) for k in kernels if k.name in used}
-        self._check(plan, launches)
-        super().__init__(plan, weights)
+        self._pipelines = {k.name: self._pipeline(k) for k in kernels if k.name in plans.kernels}
+        super().__init__(plans, weights)
 
     def _pipeline(self, kernel: SpirvKernel) -> Any:
         """The compiled kernel; raises DeviceError with the compiler's words."""
-        library, error = self._device.newLibraryWithSource_options_error_(kernel.msl(), self._options(), None)
+        text = kernel.msl()
+        library, error = self._device.newLibraryWithSource_options_error_(text, self._options(), None)
         if library is None:
             raise DeviceError(f"Metal refuses kernel '{kernel.name}': {error}")
-        function = library.newFunctionWithName_(kernel.name)
+        # SPIRV-Cross gives a kernel another name where its own is a word of the language.
+        declared = _DECLARED.search(text)
+        function = library.newFunctionWithName_(declared[1] if declared else kernel.name)
         if function is None:
             raise DeviceError(f"Metal finds no kernel '{kernel.name}' in its text")
         pipeline, error = self._device.newComputePipelineStateWithFunction_error_(function, None)
@@ -105,10 +107,10 @@ class MetalExecutable(PlanExecutable):
             options.setFastMathEnabled_(False)
         return options
 
-    def _check(self, plan: LaunchPlan, launches: Sequence[Launch]) -> None:
+    def _admit(self, plan: LaunchPlan) -> None:
         """Raise DeviceError that lists everything that the device has too little of."""
         problems: list[str] = []
-        for launch in launches:
+        for launch in (*plan.setup, *plan.launches):
             count, most = len(launch.buffers), _MOST_BUFFERS
             if count > most:
                 problems.append(f"kernel '{launch.kernel}' takes {count} buffers, at most {most}")
@@ -124,9 +126,14 @@ class MetalExecutable(PlanExecutable):
 
     def _allocate(self, sizes: Sequence[int]) -> None:
         shared = self._api.MTLResourceStorageModeShared
-        self._buffers = [self._device.newBufferWithLength_options_(size, shared) for size in sizes]
-        if any(buffer is None for buffer in self._buffers):
+        made = [self._device.newBufferWithLength_options_(size, shared) for size in sizes]
+        if any(buffer is None for buffer in made):
             raise DeviceError(f"Metal has no memory for {sum(sizes)} bytes")
+        self._buffers += made
+
+    def _release(self, first: int) -> None:
+        self._wait()
+        del self._buffers[first:]
 
     def _write(self, buffer: int, data: bytes) -> None:
         # Memory is shared: a launch that still reads it must have ended.
@@ -138,7 +145,7 @@ class MetalExecutable(PlanExecutable):
         return bytes(self._bytes(buffer))
 
     def _bytes(self, buffer: int) -> Any:
-        return self._buffers[buffer].contents().as_buffer(self._plan.sizes[buffer])
+        return self._buffers[buffer].contents().as_buffer(self._sizes[buffer])
 
     def _launch(self, launches: Sequence[Launch]) -> None:
         commands = self._queue.commandBuffer()

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.runtime.kernels import DeviceError
-from rlx_dialect.runtime.launch_plan import ALIGNMENT, Launch, LaunchPlan, launch_plan
+from rlx_dialect.runtime.launch_plan import ALIGNMENT, Launch, LaunchPlan, LaunchPlans, launch_plans
 from rlx_dialect.runtime.plan_engine import PlanExecutable
 from rlx_dialect.runtime.spirv import SpirvKernel, serialize
 from rlx_dialect.runtime.toolchain import ToolMissing
@@ -81,26 +81,35 @@ class WgpuEngine:
 
         Raises BindingError, GraphError, UnsupportedKernel, DeviceError, ToolMissing, ToolFailed.
         """
-        return WgpuExecutable(launch_plan(module), serialize(module), weights, open_device())
+        return WgpuExecutable(launch_plans(module), serialize(module), weights, open_device())
 
 
 class WgpuExecutable(PlanExecutable):
     """A compiled graph with its parameters on the device."""
 
-    def __init__(self, plan: LaunchPlan, kernels: list[SpirvKernel], weights: Mapping[str, Array], device: Device):
-        _check_limits(plan, kernels, device)
+    def __init__(self, plans: LaunchPlans, kernels: list[SpirvKernel], weights: Mapping[str, Array], device: Device):
         self._device = device
+        self._kernels = kernels
         self._buffers: list[wgpu.GPUBuffer] = []
-        arity = {launch.kernel: len(launch.buffers) for launch in (*plan.setup, *plan.launches)}
-        self._pipelines = {k.name: self._pipeline(k, arity[k.name]) for k in kernels if k.name in arity}
+        self._pipelines: dict[str, tuple[Any, Any]] = {}
         self._groups: dict[Launch, Any] = {}
-        super().__init__(plan, weights)
+        super().__init__(plans, weights)
+
+    def _admit(self, plan: LaunchPlan) -> None:
+        _check_limits(plan, self._kernels, self._device)
+        if not self._pipelines:
+            arity = self._plans.kernels
+            self._pipelines = {k.name: self._pipeline(k, arity[k.name]) for k in self._kernels if k.name in arity}
 
     def _allocate(self, sizes: Sequence[int]) -> None:
         import wgpu
 
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        self._buffers = [self._device.handle.create_buffer(size=size, usage=usage) for size in sizes]
+        self._buffers += [self._device.handle.create_buffer(size=size, usage=usage) for size in sizes]
+
+    def _release(self, first: int) -> None:
+        del self._buffers[first:]
+        self._groups.clear()
 
     def _write(self, buffer: int, data: bytes) -> None:
         self._device.handle.queue.write_buffer(self._buffers[buffer], 0, data)

@@ -19,11 +19,12 @@ from rlx_dialect.lowering import LoweringError, NotLowered
 from rlx_dialect.lowering.registry import Lowerings
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware
 from rlx_dialect.lowering.to_gpu.host import Host, KernelModule
+from rlx_dialect.lowering.to_gpu.shapes import Shapes
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.region import RegionOp
 from rlx_dialect.shapes import is_static
-from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter
+from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException
 
 Lowering = Callable[[Any, Host], None]
 """Launches what an operation needs and says where its results lie."""
@@ -35,9 +36,10 @@ lowers = LOWERINGS.lowers
 class _Graph:
     """The lowering of one function."""
 
-    def __init__(self, function: FuncOp, hardware: Hardware):
+    def __init__(self, function: FuncOp, hardware: Hardware, *, unknown_extents: bool):
         self.function = function
         self.hardware = hardware
+        self.unknown_extents = unknown_extents
         self.problems: list[str] = []
         self._wholes: dict[Operation, str] = {}
 
@@ -75,7 +77,15 @@ class _Graph:
 
     def _decompose(self, op: RlxOp) -> Operation | None:
         whole, before, following = self._wholes.get(op) or describe(op), op.prev_op, op.next_op
-        values = op.decompose(Builder(InsertPoint.before(op)))
+        try:
+            values = op.decompose(Builder(InsertPoint.before(op)))
+        except (ValueError, VerifyException) as error:
+            self.problems.append(f"{self._describe(op)}: {error}")
+            # What was built of it so far is part of no value.
+            while (part := op.prev_op) is not before:
+                assert part is not None
+                Rewriter.erase_op(part)
+            return following
         for value, result in zip(values, op.results, strict=True):
             value.name_hint = value.name_hint or result.name_hint
         Rewriter.replace_op(op, [], values)
@@ -97,7 +107,7 @@ class _Graph:
         """Why no buffer can hold ``value``."""
         if not isinstance(value.type, TensorType):
             return f"a tensor expected, got {value.type}"
-        if not is_static(value.type.get_shape()):
+        if not self.unknown_extents and not is_static(value.type.get_shape()):
             return f"{value.type} has a dynamic extent, and kernels are written for static ones"
         if self.hardware.storage(element := value.type.element_type) is None:
             return f"{self.hardware.name} has no buffers of {element}"
@@ -109,7 +119,12 @@ class _Graph:
 
     def lower(self, kernels: KernelModule) -> list[Operation]:
         """The host function and the constants it uses."""
+        shapes = Shapes(self.function)
+        self.problems += [f"{self._describe(op)}: {why}" for op, why in shapes.problems.items()]
+        if shapes.problems:
+            return []
         host = kernels.host(self.function)
+        host.know(shapes)
         for op in self.function.body.block.ops:
             if isinstance(op, ReturnOp):
                 if self.problems:
@@ -144,12 +159,17 @@ class LowerToGpu(ModulePass):
             raise ValueError(f"unknown target '{self.target}'; known targets: {', '.join(HARDWARE)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_graphs(op, KernelModule(HARDWARE[self.target]), f"not yet lowered to gpu for {self.target}")
+        kernels, verdict = KernelModule(HARDWARE[self.target]), f"not yet lowered to gpu for {self.target}"
+        lower_graphs(op, kernels, verdict, unknown_extents=True)
 
 
-def lower_graphs(module: ModuleOp, kernels: KernelModule, verdict: str) -> None:
-    """Replace every graph by its host function, and add ``kernels``; raises LoweringError that says ``verdict``."""
-    graphs = [_Graph(f, kernels.hardware) for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
+def lower_graphs(module: ModuleOp, kernels: KernelModule, verdict: str, *, unknown_extents: bool = False) -> None:
+    """Replace every graph by its host function, and add ``kernels``; raises LoweringError that says ``verdict``.
+
+    ``unknown_extents``: the kernels can be told extents when they run.
+    """
+    functions = [f for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
+    graphs = [_Graph(f, kernels.hardware, unknown_extents=unknown_extents) for f in functions]
     for graph in graphs:
         graph.prepare()
     _check(graphs, verdict)

@@ -1,7 +1,8 @@
 """Writing scalar code: constants once each, and index arithmetic that folds what is known.
 
-An index is a Python ``int`` as long as it is known and an SSA value of type ``index`` otherwise, so schedules
-write one formula and the IR holds only what depends on the invocation.
+An index is an extent as long as it is the same for all invocations (a Python ``int``, or a
+:class:`~.extents.Sym` that the host computes) and an SSA value of type ``index`` otherwise, so schedules write one
+formula and the IR holds only what depends on the invocation.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import Real, convert_float
+from rlx_dialect.lowering.to_gpu.extents import Extent, Sym, UnknownExtent, least
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
-Index = int | SSAValue
+Index = Extent | SSAValue
 
 
 class Emitter:
@@ -62,7 +64,13 @@ class Emitter:
         return operation.results[0]
 
     def index(self, value: Index) -> SSAValue:
+        if isinstance(value, Sym):
+            return self.unknown(value)
         return self.constant(value, IndexType()) if isinstance(value, int) else value
+
+    def unknown(self, extent: Sym) -> SSAValue:
+        """An extent that is only known when the graph runs."""
+        raise UnknownExtent(f"{extent} is known only when the graph runs")
 
     def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         """The conjunction of two conditions, where None always holds."""
@@ -81,46 +89,46 @@ class Emitter:
     # Index arithmetic; indices are never negative.
 
     def i_add(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, Extent) and isinstance(b, Extent):
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
         return self.op(arith.AddiOp(self.index(a), self.index(b)))
 
     def i_sub(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, Extent) and isinstance(b, Extent):
             return a - b
         return a if b == 0 else self.op(arith.SubiOp(self.index(a), self.index(b)))
 
-    def i_mul(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+    def i_mul(self, a: Index, b: Extent) -> Index:
+        if isinstance(a, Extent):
             return a * b
         if b in (0, 1):
             return 0 if b == 0 else a
         return self.op(arith.MuliOp(a, self.index(b)))
 
-    def i_div(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+    def i_div(self, a: Index, b: Extent) -> Index:
+        if isinstance(a, Extent) and isinstance(b, int):
             return a // b
-        return a if b == 1 else self.op(arith.DivUIOp(a, self.index(b)))
+        return a if b == 1 else self.op(arith.DivUIOp(self.index(a), self.index(b)))
 
-    def i_rem(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+    def i_rem(self, a: Index, b: Extent) -> Index:
+        if isinstance(a, Extent) and isinstance(b, int):
             return a % b
-        return 0 if b == 1 else self.op(arith.RemUIOp(a, self.index(b)))
+        return 0 if b == 1 else self.op(arith.RemUIOp(self.index(a), self.index(b)))
 
-    def i_min(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
-            return min(a, b)
-        return self.op(arith.SelectOp(self.i_less(a, b), a, self.index(b)))
+    def i_min(self, a: Index, b: Extent) -> Index:
+        if isinstance(a, Extent) and isinstance(b, int):
+            return least(a, b)
+        return self.op(arith.SelectOp(self.i_less(a, b), self.index(a), self.index(b)))
 
     def i_less(self, a: Index, b: Index) -> SSAValue:
         return self.op(arith.CmpiOp(self.index(a), self.index(b), "ult"))
 
-    def i_equal(self, a: Index, b: int) -> SSAValue:
+    def i_equal(self, a: Index, b: Index) -> SSAValue:
         return self.op(arith.CmpiOp(self.index(a), self.index(b), "eq"))
 
-    def split(self, flat: Index, extents: Sequence[int]) -> list[Index]:
+    def split(self, flat: Index, extents: Sequence[Extent]) -> list[Index]:
         """The row-major coordinates of element ``flat`` of a box of ``extents``."""
         coordinates: list[Index] = []
         for extent in reversed(extents[1:]):
@@ -128,11 +136,12 @@ class Emitter:
             flat = self.i_div(flat, extent)
         return [flat, *reversed(coordinates)] if extents else []
 
-    def dot(self, coordinates: Sequence[Index], strides: Sequence[int], start: Index = 0) -> Index:
+    def dot(self, coordinates: Sequence[Index], strides: Sequence[Extent], start: Index = 0) -> Index:
         """start + Σ coordinate · stride; strides may be negative."""
         result = start
         for coordinate, stride in zip(coordinates, strides, strict=True):
-            if stride >= 0:
+            # One that is not known is taken for what it is modulo the width of an index.
+            if isinstance(stride, Sym) or stride >= 0:
                 result = self.i_add(result, self.i_mul(coordinate, stride))
             else:
                 result = self.i_sub(result, self.i_mul(coordinate, -stride))
@@ -159,12 +168,19 @@ class Emitter:
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """``for i in range(start, stop, step)`` carrying ``initial``; returns what the last round gave."""
+        if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+            return initial
         block = Block(arg_types=[IndexType(), *(v.type for v in initial)])
         results: list[SSAValue] = []
         self._within(block, lambda: results.extend(body(block.args[0], block.args[1:])))
         block.add_op(scf.YieldOp(*results))
         loop = scf.ForOp(self.index(start), self.index(stop), self.index(step), list(initial), block)
-        return self.b.insert(loop).results
+        made = self.b.insert(loop).results
+        if isinstance(stop, int) or not initial:
+            return made
+        # In MLIR's SPIR-V form what a loop of no rounds gives is undefined.
+        some = self.i_less(start, stop)
+        return [self.op(arith.SelectOp(some, last, first)) for last, first in zip(made, initial, strict=True)]
 
     def _within(self, block: Block, write: Callable[[], None]) -> None:
         outer, self.b = self.b, Builder(InsertPoint.at_end(block))

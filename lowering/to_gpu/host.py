@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, cf, gpu, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -27,18 +27,39 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_float, storage_dtype, wide_element
+from rlx_dialect.lowering import NotLowered
 from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
 from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS, expand
+from rlx_dialect.lowering.to_gpu.extents import (
+    Atom,
+    Dim,
+    Extent,
+    Least,
+    Quotient,
+    Shape,
+    Sym,
+    product,
+)
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
-from rlx_dialect.lowering.to_gpu.kernel import MOVE, Body, Kernel, KernelSpec, Operands, kernel_module, launch_grid
+from rlx_dialect.lowering.to_gpu.kernel import (
+    MOVE,
+    Body,
+    Kernel,
+    KernelSpec,
+    Operands,
+    flat_type,
+    kernel_module,
+    launch_grid,
+)
 from rlx_dialect.lowering.to_gpu.map import map_kernel
 from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
+from rlx_dialect.lowering.to_gpu.shapes import Check, Shapes
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
 from rlx_dialect.lowering.to_linalg.conversion import splat
 from rlx_dialect.ops.constant import ConstantOp, dense_elements
-from rlx_dialect.shapes import Shape, product
+from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 ELEMENT = "rlx.element"
@@ -60,8 +81,8 @@ _EXPANSIONS = EXPANSIONS | ELEMENTARY
 
 
 @cache
-def _flat_type(storage: Attribute, size: int) -> MemRefType:
-    return MemRefType(storage, [size])
+def _flat_type(storage: Attribute, size: Extent) -> MemRefType:
+    return flat_type(storage, size)
 
 
 @cache
@@ -69,9 +90,11 @@ def _segments(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
 
 
-def _alloc(storage: Attribute, size: int) -> memref.AllocOp:
+def _alloc(storage: Attribute, size: Extent, unknown: Sequence[SSAValue]) -> memref.AllocOp:
     return memref.AllocOp.create(
-        result_types=[_flat_type(storage, size)], properties={"operandSegmentSizes": _segments(0, 0)}
+        operands=unknown,
+        result_types=[_flat_type(storage, size)],
+        properties={"operandSegmentSizes": _segments(len(unknown), 0)},
     )
 
 
@@ -87,12 +110,19 @@ def _launch(
     )
 
 
+def _static(extents: Sequence[Extent]) -> list[int]:
+    """Extents as a type says them."""
+    return [e if isinstance(e, int) else DYNAMIC for e in extents]
+
+
 class KernelModule:
     """The gpu.module of a lowered module: each distinct kernel once."""
 
     def __init__(self, hardware: Hardware):
         self.hardware = hardware
         self._symbols: dict[KernelSpec, SymbolRefAttr] = {}
+        self.told: dict[KernelSpec, tuple[Sym, ...]] = {}
+        """The extents that a kernel finds in one more buffer, after its operands."""
         self._taken: dict[str, int] = {}
         self.op: gpu.ModuleOp | ModuleOp = kernel_module(KERNELS)
 
@@ -115,9 +145,10 @@ class KernelModule:
         """The function of ``spec``, and the globals that it uses."""
         kernel = Kernel(name, spec, self.hardware)
         spec.emit(kernel)
+        self.told[spec] = kernel.extents
         return kernel.finish()
 
-    def extents(self, spec: KernelSpec) -> tuple[int, ...]:
+    def extents(self, spec: KernelSpec) -> tuple[Extent, ...]:
         """The grid and the block of a launch of ``spec``. Raises ValueError for what the hardware cannot."""
         return (*launch_grid(spec, self.hardware.max_groups), *spec.block)
 
@@ -136,13 +167,38 @@ class Host:
         self._function = function
         self._entry = Block(arg_types=[self.memref_type(a.type) for a in function.body.block.args])
         self._b = Builder(InsertPoint.at_end(self._entry))
-        self._numbers: dict[int, SSAValue] = {}
+        self._numbers: dict[Extent, SSAValue] = {}
+        self._atoms: dict[Atom, SSAValue] = {}
+        self._told: dict[tuple[Sym, ...], SSAValue] = {}
+        self._shapes: Shapes | None = None
         self._views: dict[SSAValue, View] = {}
-        self._originals: dict[Buffer, SSAValue] = {}
+        self._originals: dict[Buffer, tuple[SSAValue, Shape]] = {}
         for old, new in zip(function.body.block.args, self._entry.args, strict=True):
             new.name_hint = old.name_hint
 
+    def know(self, shapes: Shapes) -> None:
+        """Take the extents of values from ``shapes``, and check what they rest on when the graph runs."""
+        self._shapes = shapes
+        for check in shapes.checks:
+            self.check(check)
+
+    def check(self, check: Check) -> None:
+        """Stop the graph where extents are not as they have to be. Raises NotLowered where they never are."""
+        difference = check.left - check.right
+        if isinstance(difference, int):
+            if difference < 0 or (difference and check.relation == "eq"):
+                raise NotLowered(check.message)
+            return
+        pair = self._number(check.left), self._number(check.right)
+        holds = self._b.insert(arith.CmpiOp(*pair, check.relation)).result
+        self._b.insert(cf.AssertOp(holds, check.message))
+
     # Values.
+
+    def shape(self, value: SSAValue) -> Shape:
+        """The extents of a tensor of the graph."""
+        assert self._shapes is not None, "the extents of the graph were not told"
+        return self._shapes.of(value)
 
     def storage(self, element: Attribute) -> Attribute:
         storage = self.hardware.storage(element)
@@ -159,7 +215,7 @@ class Host:
         if value not in self._views:
             if isinstance(value, BlockArgument):
                 # Kernels see arguments flat.
-                view = self._flat(self._entry.args[value.index], element_of(value), shape_of(value))
+                view = self._flat(self._entry.args[value.index], element_of(value), self.shape(value))
             else:
                 assert isinstance(value.owner, ConstantOp)
                 view = self._constant(value.owner)
@@ -173,13 +229,13 @@ class Host:
     def new(self, element: Attribute, shape: Shape, name: str | None = None) -> View:
         """An uninitialised dense value."""
         storage, size = self.storage(element), product(shape)
-        buffer = self._b.insert(_alloc(storage, size)).memref
+        buffer = self._b.insert(_alloc(storage, size, self._unknown((size,)))).memref
         buffer.name_hint = name
         return View(Buffer(buffer, storage, size), element, shape, dense_strides(shape))
 
     def result(self, value: SSAValue) -> View:
         """An uninitialised dense value that from now on is a result of a graph's operation."""
-        view = self.new(element_of(value), shape_of(value), value.name_hint)
+        view = self.new(element_of(value), self.shape(value), value.name_hint)
         self.set(value, view)
         return view
 
@@ -227,12 +283,26 @@ class Host:
 
     def launch(self, hint: str, spec: KernelSpec, operands: Operands) -> None:
         """Launch the kernel of ``spec``, named after ``hint``. Raises ValueError for what the hardware cannot."""
-        count, most = len(operands.buffers), self.hardware.max_buffers
-        if count > most:
-            raise ValueError(f"a kernel takes {count} buffers, {self.hardware.name} at most {most}")
         extents = [self._number(n) for n in self.kernels.extents(spec)]
         symbol = self.kernels.symbol(hint, spec)
-        self._b.insert(_launch(symbol, extents, [b.value for b in operands.buffers], operands.touched))
+        buffers = [b.value for b in operands.buffers]
+        if told := self.kernels.told.get(spec):
+            buffers.append(self._telling(told))
+        count, most = len(buffers), self.hardware.max_buffers
+        if count > most:
+            raise ValueError(f"a kernel takes {count} buffers, {self.hardware.name} at most {most}")
+        self._b.insert(_launch(symbol, extents, buffers, operands.touched))
+
+    def _telling(self, extents: tuple[Sym, ...]) -> SSAValue:
+        """A buffer that holds the numbers."""
+        if extents not in self._told:
+            type = self.hardware.extent
+            buffer = self._b.insert(_alloc(type, len(extents), ())).memref
+            for place, extent in enumerate(extents):
+                number = self._b.insert(arith.IndexCastOp(self._number(extent), type)).result
+                self._b.insert(memref.StoreOp.get(number, buffer, [self._number(place)]))
+            self._told[extents] = self._b.insert(memref.CastOp.get(buffer, MemRefType(type, [DYNAMIC]))).results[0]
+        return self._told[extents]
 
     def launch_rows(self, hint: str, rows: Shape, columns: Shape, views: Sequence[View], program: Program) -> None:
         """Launch the kernel that runs ``program`` on rows; see :func:`.rows.row_kernel`."""
@@ -244,8 +314,10 @@ class Host:
         if product(outputs[0].shape):
             self.launch(hint, *map_kernel(inputs, outputs, body, self.hardware.workgroup))
 
-    def _number(self, value: int) -> SSAValue:
-        if value not in self._numbers:
+    def _number(self, value: Extent) -> SSAValue:
+        if value not in self._numbers and isinstance(value, Sym):
+            self._numbers[value] = self._sum(value)
+        elif value not in self._numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             first = self._entry.first_op
             if first is None:
@@ -255,20 +327,49 @@ class Host:
             self._numbers[value] = op.result
         return self._numbers[value]
 
+    def _sum(self, extent: Sym) -> SSAValue:
+        total: SSAValue | None = None
+        for monomial, coefficient in extent.terms:
+            part = None if coefficient == 1 and monomial else self._number(coefficient)
+            for atom in monomial:
+                factor = self._atom(atom)
+                part = factor if part is None else self._b.insert(arith.MuliOp(part, factor)).result
+            assert part is not None
+            total = part if total is None else self._b.insert(arith.AddiOp(total, part)).result
+        assert total is not None
+        return total
+
+    def _atom(self, atom: Atom) -> SSAValue:
+        if atom not in self._atoms:
+            match atom:
+                case Dim():
+                    op = memref.DimOp(self._entry.args[atom.argument], self._number(atom.axis))
+                case Quotient():
+                    op = arith.DivUIOp(self._number(atom.of), self._number(atom.by))
+                case Least():
+                    op = arith.MinUIOp(self._number(atom.of), self._number(atom.limit))
+            self._atoms[atom] = self._b.insert(op).results[0]
+        return self._atoms[atom]
+
+    def _unknown(self, extents: Sequence[Extent]) -> list[SSAValue]:
+        return [self._number(e) for e in extents if isinstance(e, Sym)]
+
     def _flat(self, value: SSAValue, element: Attribute, shape: Shape) -> View:
         type = value.type
         assert isinstance(type, MemRefType)
         size = product(shape)
-        flat = value if len(shape) == 1 else self._cast(value, (size,))
+        flat = value if type == flat_type(type.element_type, size) else self._cast(value, (size,))
         buffer = Buffer(flat, type.element_type, size)
-        self._originals[buffer] = value
+        self._originals[buffer] = value, shape
         return View(buffer, element, shape, dense_strides(shape))
 
     def _cast(self, value: SSAValue, shape: Shape) -> SSAValue:
         type = value.type
         assert isinstance(type, MemRefType)
-        target = MemRefType(type.element_type, shape)
-        cast = memref.ReinterpretCastOp(value, [], [], [], [0], shape, dense_strides(shape), target)
+        strides = dense_strides(shape)
+        target = MemRefType(type.element_type, _static(shape))
+        unknown = self._unknown(shape), self._unknown(strides)
+        cast = memref.ReinterpretCastOp(value, [], *unknown, [0], _static(shape), _static(strides), target)
         cast.result.name_hint = value.name_hint
         return self._b.insert(cast).result
 
@@ -278,9 +379,9 @@ class Host:
         for value in results:
             view = self.dense(self.view(value), value.name_hint)
             assert isinstance(view.source, Buffer)
-            type = self.memref_type(value.type)
-            original = self._originals.get(view.source)
-            if original is not None and original.type == type:
+            type = MemRefType(view.source.storage, _static(view.shape))
+            original, shape = self._originals.get(view.source, (None, ()))
+            if original is not None and shape == view.shape:
                 returned.append(original)
             else:
                 same = view.source.value.type == type

@@ -15,6 +15,7 @@ from xdsl.dialects import arith, gpu, memref
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
@@ -30,18 +31,28 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, is_known, least, product, up
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View
-from rlx_dialect.shapes import product
+from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder
 
-Grid = tuple[int, int, int]
+Grid = tuple[Extent, Extent, Extent]
+BlockSize = tuple[int, int, int]
 SHARED_SPACE = 3
 """The memory space number of workgroup memory in the gpu dialect's default numbering."""
 
 
+SHARED_ALIGNMENT = 32
+"""Bytes that workgroup memory is aligned to: what matrix units and vectors ask for."""
+
 FLOAT_OF_BITS: Mapping[Attribute, AnyFloat] = {i32: f32, i64: f64}
 """The float whose bits an integer in a buffer may be; see :class:`.views.Buffer`."""
+
+
+def flat_type(storage: Attribute, size: Extent) -> MemRefType:
+    """A memref of one axis."""
+    return MemRefType(storage, [size if isinstance(size, int) else DYNAMIC])
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,11 @@ class Slot:
     """A buffer parameter of a kernel."""
 
     storage: Attribute
-    size: int
+    size: Extent
+
+    @property
+    def type(self) -> MemRefType:
+        return flat_type(self.storage, self.size)
 
 
 @dataclass(frozen=True)
@@ -58,8 +73,8 @@ class Access:
 
     source: int | Literal
     element: Attribute
-    strides: tuple[int, ...]
-    offset: int
+    strides: Shape
+    offset: Extent
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class Operands:
     buffers: list[Buffer] = field(default_factory=list)
     _views: dict[Buffer, set[View]] = field(default_factory=dict)
 
-    def access(self, view: View, strides: tuple[int, ...] | None = None) -> Access:
+    def access(self, view: View, strides: Shape | None = None) -> Access:
         """How the kernel reads or writes ``view``; ``strides`` where the box it runs over is not the view's own."""
         source: int | Literal
         if isinstance(view.source, Literal):
@@ -124,7 +139,7 @@ class KernelSpec(ABC):
 
     @property
     @abstractmethod
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         """Invocations of a workgroup along x, y, z."""
 
     @property
@@ -143,7 +158,7 @@ class LinearSpec(KernelSpec):
 
     @property
     @abstractmethod
-    def count(self) -> int:
+    def count(self) -> Extent:
         """How many workgroups there are."""
 
     @property
@@ -157,6 +172,10 @@ def launch_grid(spec: KernelSpec, limit: int) -> Grid:
     Some workgroups may then be more than were asked for. Raises ValueError where a dimension exceeds ``limit``.
     """
     x, y, z = spec.groups
+    if not is_known((x, y, z)):
+        # An engine refuses what turns out to be too much where nothing can be folded.
+        folds = isinstance(spec, LinearSpec) and isinstance(x, Sym)
+        return (least(x, limit), up(x, limit), z) if folds else (x, y, z)
     if x > limit and isinstance(spec, LinearSpec):
         y = -(-x // limit)
         x = -(-x // y)
@@ -174,13 +193,29 @@ class Kernel(Emitter):
     """Writes one gpu.func."""
 
     def __init__(self, name: str, spec: KernelSpec, hardware: Hardware):
-        self._entry = Block(arg_types=[MemRefType(s.storage, [s.size]) for s in spec.slots])
+        self._entry = Block(arg_types=[s.type for s in spec.slots])
         super().__init__(self._entry)
         self._name = name
         self._spec = spec
         self.hardware = hardware
         self._ids: dict[tuple[type[Operation], str], SSAValue] = {}
         self._globals: list[memref.GlobalOp] = []
+        self._extents: dict[Sym, SSAValue] = {}
+
+    @property
+    def extents(self) -> tuple[Sym, ...]:
+        """What the kernel has to be told when it runs: the elements of one more buffer, after the others."""
+        return tuple(self._extents)
+
+    def unknown(self, extent: Sym) -> SSAValue:
+        if extent not in self._extents:
+            place = len(self._spec.slots)
+            if not self._extents:
+                self._entry.insert_arg(MemRefType(self.hardware.extent, [DYNAMIC]), place)
+            at = self.constant(len(self._extents), IndexType())
+            number = self.at_start(memref.LoadOp.get(self._entry.args[place], [at]))
+            self._extents[extent] = self.at_start(arith.IndexCastOp(number, IndexType()))
+        return self._extents[extent]
 
     def finish(self) -> list[Operation]:
         """What to put into the gpu.module: the function, and the globals that it uses."""
@@ -208,7 +243,8 @@ class Kernel(Emitter):
     @property
     def grid_is_exact(self) -> bool:
         """Whether the launched grid has no more workgroups than the kernel asked for."""
-        return product(launch_grid(self._spec, self.hardware.max_groups)) == product(self._spec.groups)
+        groups = self._spec.groups
+        return is_known(groups) and product(launch_grid(self._spec, self.hardware.max_groups)) == product(groups)
 
     def linear_group(self) -> Index:
         """The number of this workgroup of a :class:`LinearSpec`."""
@@ -257,7 +293,7 @@ class Kernel(Emitter):
         if not self.hardware.shared_global:
             return self.at_start(memref.AllocOp([], [], type))
         name = f"{self._name}_shared{len(self._globals)}"
-        self._globals.append(memref.GlobalOp.get(StringAttr(name), type, UnitAttr()))
+        self._globals.append(memref.GlobalOp.get(StringAttr(name), type, UnitAttr(), alignment=SHARED_ALIGNMENT))
         return self.at_start(memref.GetGlobalOp(name, type))
 
     def read(self, shared: SSAValue, at: Index) -> SSAValue:

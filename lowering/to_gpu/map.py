@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, Body, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Body, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import View, coalesce, dense_strides
-from rlx_dialect.shapes import Shape, product
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class MapSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.shape) // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.shape), self.threads)
 
     def emit(self, k: Kernel) -> None:
         count = product(self.shape)

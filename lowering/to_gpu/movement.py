@@ -9,11 +9,12 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import PadMode
-from rlx_dialect.base import shape_of
 from rlx_dialect.dtypes import is_float
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, product, up
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.shapes import Check
 from rlx_dialect.lowering.to_gpu.views import Literal, View
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.elementwise import StopGradientOp
@@ -31,12 +32,11 @@ from rlx_dialect.ops.shape import (
     TransposeOp,
     TriluOp,
 )
-from rlx_dialect.shapes import Shape, product
 
 
 @lowers(ReshapeOp)
 def reshape(op: ReshapeOp, h: Host) -> None:
-    h.set(op.result, h.reshape(h.view(op.input), shape_of(op.result)))
+    h.set(op.result, h.reshape(h.view(op.input), h.shape(op.result)))
 
 
 @lowers(TransposeOp)
@@ -44,20 +44,28 @@ def transpose(op: TransposeOp, h: Host) -> None:
     h.set(op.result, h.view(op.input).transpose(op.perm.get_values()))
 
 
+def _check_end(h: Host, extent: Extent, end: Extent, name: str) -> None:
+    """See to it that ``end`` is within an axis."""
+    h.check(Check(extent, end, f"{name}: position {end} is beyond extent {extent}", "sge"))
+
+
 @lowers(NarrowOp)
 def narrow(op: NarrowOp, h: Host) -> None:
+    _check_end(h, h.shape(op.input)[op.axis_index], op.start.value.data + op.len.value.data, op.name)
     h.set(op.result, h.view(op.input).slice(op.axis_index, op.start.value.data, op.len.value.data))
 
 
 @lowers(SliceOp)
 def strided_slice(op: SliceOp, h: Host) -> None:
     positions = op.positions()
+    if positions:
+        _check_end(h, h.shape(op.input)[op.axis_index], max(positions) + 1, op.name)
     h.set(op.result, h.view(op.input).slice(op.axis_index, positions.start, len(positions), positions.step))
 
 
 @lowers(ExpandOp)
 def expand(op: ExpandOp, h: Host) -> None:
-    h.set(op.result, h.view(op.input).broadcast(shape_of(op.result)))
+    h.set(op.result, h.view(op.input).broadcast(h.shape(op.result)))
 
 
 @lowers(StopGradientOp)
@@ -67,7 +75,8 @@ def stop_gradient(op: StopGradientOp, h: Host) -> None:
 
 def reversed_along(view: View, axis: int) -> View:
     extent = view.shape[axis]
-    return view.slice(axis, max(extent - 1, 0), extent, -1)
+    # Where there is no last element, nothing is read.
+    return view.slice(axis, extent - 1 if isinstance(extent, Sym) else max(extent - 1, 0), extent, -1)
 
 
 @lowers(ReverseOp)
@@ -81,16 +90,18 @@ def reverse(op: ReverseOp, h: Host) -> None:
 def concatenated(h: Host, parts: Sequence[View], axis: int, name: str | None) -> View:
     """A dense value of the parts one after the other along ``axis``."""
     first = parts[0].shape
-    extent = sum(p.shape[axis] for p in parts)
+    extent: Extent = 0
+    for part in parts:
+        extent = extent + part.shape[axis]
     result = h.new(parts[0].element, (*first[:axis], extent, *first[axis + 1 :]), name)
-    start = 0
+    start: Extent = 0
     for part, count in _runs(parts):
         length = part.shape[axis + 1]
         target = result.slice(axis, start, count * length)
         split = target.reshape((*target.shape[:axis], count, length, *target.shape[axis + 1 :]))
         assert split is not None
         h.copy(part, split.transpose([axis, *(a for a in range(len(split.shape)) if a != axis)]))
-        start += count * length
+        start = start + count * length
     return result
 
 
@@ -132,6 +143,7 @@ def kv_append(op: KvAppendOp, h: Host) -> None:
     cache, update = h.view(op.cache), h.view(op.update)
     axis, start = op.axis_index, op.pos.value.data
     end = start + update.shape[axis]
+    _check_end(h, cache.shape[axis], end, op.name)
     rest = cache.slice(axis, end, cache.shape[axis] - end)
     h.set(op.result, concatenated(h, [cache.slice(axis, 0, start), update, rest], axis, op.result.name_hint))
 
@@ -142,7 +154,7 @@ def tile(op: TileOp, h: Host) -> None:
     once = view.reshape([e for extent in view.shape for e in (1, extent)])
     assert once is not None
     repeated = once.broadcast([e for pair in zip(op.reps.get_values(), view.shape, strict=True) for e in pair])
-    h.set(op.result, h.reshape(repeated, shape_of(op.result)))
+    h.set(op.result, h.reshape(repeated, h.shape(op.result)))
 
 
 @lowers(PadOp)
@@ -177,7 +189,7 @@ def _border(view: View, axis: int, mode: PadMode, before: int, after: int) -> tu
     if mode is PadMode.WRAP:
         return view.slice(axis, extent - before, before), view.slice(axis, 0, after)
 
-    def edge(at: int, count: int) -> View:
+    def edge(at: Extent, count: int) -> View:
         return view.slice(axis, at, 1).broadcast((*view.shape[:axis], count, *view.shape[axis + 1 :]))
 
     return edge(0, before), edge(extent - 1, after)
@@ -203,6 +215,10 @@ def resize(op: ResizeNearest2xOp, h: Host) -> None:
     h.copy(doubled(h.view(op.input)), h.reshape(result, doubled_box(result.shape)))
 
 
+_FAR = 1 << 30
+"""A diagonal beyond all corners whose numbers an index holds."""
+
+
 @dataclass(frozen=True)
 class TriangleSpec(LinearSpec):
     """A triangle of the last two axes of ``shape``, zero elsewhere."""
@@ -215,12 +231,12 @@ class TriangleSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.shape) // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.shape), self.threads)
 
     def emit(self, k: Kernel) -> None:
         flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
@@ -245,7 +261,9 @@ def trilu(op: TriluOp, h: Host) -> None:
     accesses = operands.access(source), operands.access(result)
     upper, (rows, columns) = op.upper is not None, source.shape[-2:]
     # Beyond the corners all diagonals are alike, and indices are narrow.
-    diagonal = min(max(op.diagonal.value.data, -rows), columns)
+    most = columns if isinstance(columns, int) else _FAR
+    least = -rows if isinstance(rows, int) else -_FAR
+    diagonal = min(max(op.diagonal.value.data, least), most)
     spec = TriangleSpec(operands.slots, source.shape, *accesses, upper, diagonal, h.hardware.workgroup)
     if product(source.shape):
         h.launch("trilu", spec, operands)

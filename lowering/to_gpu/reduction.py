@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import BinaryKind, NormKind, ReduceKind
 from rlx_dialect.dtypes import storage_dtype, wide_element
+from rlx_dialect.lowering.arithmetic import Real
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Sym, product
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.rows import Fold, Operand, Program, Row, Values
 from rlx_dialect.lowering.to_gpu.views import Literal, View
@@ -24,7 +26,6 @@ from rlx_dialect.ops.normalization import (
     RmsNormOp,
 )
 from rlx_dialect.ops.reduction import COMBINES, REDUCTIONS, ReduceOp, SoftmaxOp
-from rlx_dialect.shapes import product
 
 
 def _loaded(row: Row, *operands: Operand) -> Values:
@@ -35,6 +36,16 @@ def _loaded(row: Row, *operands: Operand) -> Values:
         return sum(rest, first).value
 
     return row.values(make)
+
+
+def _mean(row: Row, total: SSAValue) -> Real:
+    """``total`` divided by how many columns the row has."""
+    k = row.k
+    if not isinstance(row.length, Sym):
+        return k.real(total) / row.length
+    count = k.op(arith.IndexCastOp(k.index(row.length), k.hardware.extent))
+    real = k.real(total)
+    return real / Real(k.op(arith.UIToFPOp(count, real.value.type)), k.b)
 
 
 @lowers(ReduceOp)
@@ -55,7 +66,7 @@ def reduce(op: ReduceOp, h: Host) -> None:
         x, y = operands
         total = row.fold(row.values(lambda column: row.load(x, column)), fold)
         if kind is ReduceKind.MEAN:
-            total = (row.k.real(total) / row.length).value
+            total = _mean(row, total).value
         row.once(lambda: row.store(total, y))
 
     program = Program(f"reduce {kind}", write)
@@ -113,9 +124,9 @@ def _norm(
         for sum_operand in rest:
             row.each(values, lambda column, v, to=sum_operand: row.store(v, to, column))
         if kind is NormKind.LAYER_NORM:
-            mean = k.real(row.fold(values, add)) / row.length
+            mean = _mean(row, row.fold(values, add))
             values = row.map(values, lambda v: (k.real(v) - k.real(mean.value)).value)
-        variance = k.real(row.fold(values, add, lambda v: (k.real(v) * k.real(v)).value)) / row.length
+        variance = _mean(row, row.fold(values, add, lambda v: (k.real(v) * k.real(v)).value))
         factor = 1 / (variance + eps).apply(math.SqrtOp)
 
         def finish(column: Sequence[Index], value: SSAValue) -> None:

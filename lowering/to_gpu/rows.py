@@ -19,10 +19,10 @@ from rlx_dialect.dtypes import is_unsigned, wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.scalar import binary, neutral
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, estimate, product, up
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
-from rlx_dialect.shapes import Shape, product
 from rlx_dialect.xdsl_compat import Builder
 
 Columns = Callable[[Sequence[Index]], SSAValue]
@@ -52,8 +52,8 @@ class Operand:
     """An operand addressed by row and by column."""
 
     access: Access
-    row: tuple[int, ...]
-    column: tuple[int, ...]
+    row: Shape
+    column: Shape
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class RowSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.rows) * self.lanes // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.rows) * self.lanes, self.threads)
 
     def emit(self, k: Kernel) -> None:
         self.program.write(Row(k, self), self.operands)
@@ -128,8 +128,7 @@ class Row:
 
     def values(self, make: Columns) -> Values:
         """``make`` of each column of this invocation."""
-        per_lane = -(-self.length // self.spec.lanes)
-        if per_lane > HELD:
+        if isinstance(self.length, Sym) or (per_lane := up(self.length, self.spec.lanes)) > HELD:
             return Values(None, make)
         held: list[tuple[Sequence[Index], SSAValue | None, SSAValue]] = []
         for i in range(per_lane):
@@ -164,13 +163,16 @@ class Row:
 
     def _fold_loop(self, values: Values, fold: Fold, change: Callable[[SSAValue], SSAValue]) -> SSAValue:
         k = self.k
-        # Every lane has a first column here: a row that is not held is longer than its lanes.
-        first = change(values.make(k.split(self.lane, self.spec.columns)))
 
         def step(column: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return [fold.combine(k.b, carried[0], change(values.make(k.split(column, self.spec.columns))))]
 
         lanes = self.spec.lanes
+        if isinstance(self.length, Sym):
+            # A lane may have no column at all.
+            return k.loop(self.lane, self.length, lanes, [fold.neutral(k)], step)[0]
+        # Every lane has a first column here: a row that is not held is longer than its lanes.
+        first = change(values.make(k.split(self.lane, self.spec.columns)))
         return k.loop(k.i_add(self.lane, lanes), self.length, lanes, [first], step)[0]
 
     def _across_lanes(self, value: SSAValue, fold: Fold) -> SSAValue:
@@ -242,7 +244,7 @@ def row_kernel(
         Operand(operands.access(v, ()), r, c) for v, r, c in zip(views, row_strides, column_strides, strict=True)
     )
     threads = hardware.workgroup
-    lanes = _lanes(product(columns), parts[0], threads)
+    lanes = _lanes(estimate(product(columns)), parts[0], threads)
     return RowSpec(operands.slots, row_box, column_box, parts, program, lanes, threads), operands
 
 
