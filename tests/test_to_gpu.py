@@ -16,8 +16,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.lowering.to_gpu import LoweringError, LowerToGpu
+from rlx_dialect.lowering.to_gpu import LoweringError, LowerToGpu, conversion
+from rlx_dialect.lowering.to_gpu.conversion import LOWERINGS
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
+from rlx_dialect.ops.convolution import PoolOp
+from rlx_dialect.ops.indexing import ScatterAddOp
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.launch_plan import launch_plan
 from rlx_dialect.runtime.spirv import metal_source, serialize
@@ -132,6 +135,15 @@ def refused(module: ModuleOp, target: str = "wgpu") -> list[str]:
     return list(error.value.problems)
 
 
+@pytest.fixture
+def fewer_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two operations that are not made of simpler ones have no kernels."""
+    kept = LOWERINGS.get
+    missing = (PoolOp, ScatterAddOp)
+    monkeypatch.setattr(LOWERINGS, "get", lambda op_type: None if op_type in missing else kept(op_type))
+
+
+@pytest.mark.usefixtures("fewer_kernels")
 def test_all_that_is_not_lowered_is_one_error():
     module = parse("""
       !x = tensor<1x2x5x5xf32>
@@ -154,6 +166,7 @@ def test_all_that_is_not_lowered_is_one_error():
     )
 
 
+@pytest.mark.usefixtures("fewer_kernels")
 def test_a_part_of_a_decomposition_names_the_whole():
     types = "(tensor<2x6x4xf32>, tensor<2x6xi64>) -> tensor<7x4xf32>"
     body = f"%y = rlx.gather_backward %g, %i {{extent = 7}} : {types}"
@@ -162,11 +175,50 @@ def test_a_part_of_a_decomposition_names_the_whole():
     assert ", a part of rlx.gather_backward %y: it has no kernel" in problem
 
 
-def test_dynamic_extents_are_refused_by_name():
-    body = "%y = rlx.activation exp %x : tensor<?x3xf32>"
+def test_what_needs_to_know_an_extent_is_refused_by_name():
+    body = "%y = rlx.roll %x {shifts = [1], dims = [0]} : tensor<?x3xf32>"
     assert refused(graph(body, "%x: tensor<?x3xf32>", "tensor<?x3xf32>", "%y")) == [
-        "argument %x of @main: tensor<?x3xf32> has a dynamic extent, and kernels are written for static ones",
-        "rlx.activation %y: tensor<?x3xf32> has a dynamic extent, and kernels are written for static ones",
+        "rlx.roll %y: the remainder of 1 and d0.0 is known only when the graph runs"
+    ]
+
+
+LOOPS = """
+  !v = tensor<4xf32>
+  !x = tensor<6x4xf32>
+  func.func @main(%s: !v, %x: !x) -> (!v, !v) {
+    %0 = rlx.scan(%s, %x) {length = 6} : (!v, !x) -> !v {
+    ^bb0(%carry: !v, %step: !v):
+      %n = rlx.binary add %carry, %step : (!v, !v) -> !v
+      rlx.yield %n : !v
+    }
+    %2 = rlx.while(%s) BOUND: !v -> !v {
+    ^bb0(%a: !v):
+      %m = rlx.reduce max %a {axes = [0]} : !v -> tensor<f32>
+      %z = rlx.constant dense<9.0> : tensor<f32>
+      %c = rlx.compare lt %m, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      rlx.yield %c : tensor<i1>
+    } do {
+    ^bb0(%a: !v):
+      %w = rlx.binary add %a, %a : (!v, !v) -> !v
+      rlx.yield %w : !v
+    }
+    func.return %0, %2 : !v, !v
+  }"""
+
+
+def test_loops_become_straight_line_code_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
+    module = parse(LOOPS.replace("BOUND", "{max_iterations = 3} "))
+    check(module)
+    monkeypatch.setattr(conversion, "MAX_ROUNDS", 5)
+    assert refused(module) == [
+        f"rlx.{name}: with its {count} iterations, loops run more than 5 times, each launched alone"
+        for name, count in (("scan %0", 6), ("while %2", 3))
+    ]
+
+
+def test_a_loop_without_a_bound_is_among_the_problems():
+    assert refused(parse(LOOPS.replace("BOUND", ""))) == [
+        "rlx.while %2: it has no max_iterations, and the target has no loops of launches"
     ]
 
 

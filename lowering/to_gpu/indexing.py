@@ -1,40 +1,47 @@
-"""Gather: one invocation an element of the result, which reads its index first."""
+"""Gathers: one invocation an element of the result, which reads where that comes from first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
-from rlx_dialect.lowering.to_gpu.views import coalesce
-from rlx_dialect.ops.indexing import GatherOp
+from rlx_dialect.lowering.to_gpu.views import View, coalesce
+from rlx_dialect.ops.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from rlx_dialect.shapes import Shape, product
+
+
+def position(k: Kernel, index: SSAValue, element: Attribute, extent: int) -> SSAValue:
+    """``index`` of an RLX element type counted from the front; one outside the axis is not less than ``extent``."""
+    at = k.op(arith.IndexCastOp(index, IndexType()))
+    if is_unsigned(element):
+        return at
+    below = k.op(arith.CmpiOp(index, k.constant(0, index.type), "slt"))
+    # What is far below 0 becomes a very large number here, as indices have no sign.
+    return k.op(arith.SelectOp(below, k.op(arith.AddiOp(at, k.index(extent))), at))
 
 
 @dataclass(frozen=True)
 class GatherSpec(LinearSpec):
-    """result[o, i, n] = table[o, indices[i], n] for each o, i, n of the three boxes."""
+    """result[p] = data[p, indices[p, 0], indices[p, 1], …] for each p of ``box``; the strides say what depends on p."""
 
-    outer: Shape
-    chosen: Shape
-    inner: Shape
-    table: Access
-    """Strides of the outer axes, the gathered one, and the inner ones."""
+    box: Shape
+    data: Access
+    """Strides of the box, then of the axes that indices address."""
     indices: Access
+    """Strides of the box, then from one index of an element to the next."""
     result: Access
-    extent: int
+    extents: Shape
+    """Of the axes that indices address."""
     threads: int
-
-    @property
-    def box(self) -> Shape:
-        return (*self.outer, *self.chosen, *self.inner)
 
     @property
     def block(self) -> Grid:
@@ -49,43 +56,70 @@ class GatherSpec(LinearSpec):
         k.when(k.i_less(flat, product(self.box)), lambda: self._element(k, flat))
 
     def _element(self, k: Kernel, flat: Index) -> None:
-        coordinates = k.split(flat, self.box)
-        first, last = len(self.outer), len(self.outer) + len(self.chosen)
-        index = self._position(k, k.load(self.indices, coordinates[first:last]))
-        value = k.load(self.table, [*coordinates[:first], index, *coordinates[last:]])
-        k.store(value, self.result, coordinates)
+        here = k.split(flat, self.box)
+        found: list[Index] = []
+        for number, extent in enumerate(self.extents):
+            at = position(k, k.load(self.indices, [*here, number]), self.indices.element, extent)
+            # One outside the axis, which means nothing, reads the last element.
+            found.append(k.op(arith.SelectOp(k.i_less(at, extent), at, k.index(extent - 1))))
+        k.store(k.load(self.data, [*here, *found]), self.result, here)
 
-    def _position(self, k: Kernel, index: SSAValue) -> SSAValue:
-        """An index counted from the front; one outside the axis, which means nothing, reads the last element."""
-        if not is_unsigned(self.indices.element):
-            below = k.op(arith.CmpiOp(index, k.constant(0, index.type), "slt"))
-            from_back = k.op(arith.AddiOp(index, k.constant(self.extent, index.type)))
-            index = k.op(arith.SelectOp(below, from_back, index))
-        position = k.op(arith.IndexCastOp(index, IndexType()))
-        return k.op(arith.SelectOp(k.i_less(position, self.extent), position, k.index(self.extent - 1)))
+
+def _launch(h: Host, name: str, data: View, indices: View, step: int, result: View) -> None:
+    """Gather where ``data`` and ``indices`` are viewed as boxes of the result's shape.
+
+    The axes that ``data`` has beyond that are addressed by indices, which lie ``step`` apart.
+    """
+    shape, split = result.shape, len(result.shape)
+    box, (data_steps, index_steps, result_steps) = coalesce(
+        shape, [data.strides[:split], indices.strides, result.strides]
+    )
+    operands = Operands()
+    spec = GatherSpec(
+        data=operands.access(data, (*data_steps, *data.strides[split:])),
+        indices=operands.access(indices, (*index_steps, step)),
+        result=operands.access(result, result_steps),
+        slots=operands.slots,
+        box=box,
+        extents=data.shape[split:],
+        threads=h.hardware.workgroup,
+    )
+    if product(shape) != 0:
+        h.launch(name, spec, operands)
+
+
+def box_view(view: View, shape: Shape, axes: Sequence[int], rest: Sequence[int]) -> View:
+    """``view`` over a box of ``shape``: axis i of the box is its axis ``axes[i]`` (-1: none); ``rest`` come behind."""
+    strides = [0 if axis < 0 else view.strides[axis] for axis in axes] + [view.strides[axis] for axis in rest]
+    return View(view.source, view.element, (*shape, *(view.shape[a] for a in rest)), tuple(strides), view.offset)
 
 
 @lowers(GatherOp)
 def gather(op: GatherOp, h: Host) -> None:
     table, indices, result = h.view(op.table), h.view(op.indices), h.result(op.result)
+    axis, rank = op.axis_index, len(indices.shape)
+    own = [*range(axis), *[-1] * rank, *range(axis + 1, len(table.shape))]
+    chosen = [*[-1] * axis, *range(rank), *[-1] * (len(table.shape) - axis - 1)]
+    data = box_view(table, result.shape, own, [axis])
+    _launch(h, "gather", data, box_view(indices, result.shape, chosen, []), 0, result)
+
+
+@lowers(GatherElementsOp)
+def gather_elements(op: GatherElementsOp, h: Host) -> None:
+    source, indices, result = h.view(op.data), h.view(op.indices), h.result(op.result)
     axis = op.axis_index
-    end = axis + len(indices.shape)
-    outer, (outer_table, outer_result) = coalesce(table.shape[:axis], [table.strides[:axis], result.strides[:axis]])
-    chosen, (own, chosen_result) = coalesce(indices.shape, [indices.strides, result.strides[axis:end]])
-    inner, (inner_table, inner_result) = coalesce(
-        table.shape[axis + 1 :], [table.strides[axis + 1 :], result.strides[end:]]
-    )
-    operands = Operands()
-    spec = GatherSpec(
-        table=operands.access(table, (*outer_table, table.strides[axis], *inner_table)),
-        indices=operands.access(indices, own),
-        result=operands.access(result, (*outer_result, *chosen_result, *inner_result)),
-        slots=operands.slots,
-        outer=outer,
-        chosen=chosen,
-        inner=inner,
-        extent=table.shape[axis],
-        threads=h.hardware.workgroup,
-    )
-    if product(result.shape):
-        h.launch("gather", spec, operands)
+    data = box_view(source, result.shape, [-1 if a == axis else a for a in range(len(source.shape))], [axis])
+    _launch(h, "gather_elements", data, indices, 0, result)
+
+
+@lowers(GatherNdOp)
+def gather_nd(op: GatherNdOp, h: Host) -> None:
+    source, indices, result = h.view(op.data), h.view(op.indices), h.result(op.result)
+    batch, last = op.batch_dims.value.data, len(indices.shape) - 1
+    first = batch + int(op.shape(1)[-1])
+    addressed = list(range(batch, first))
+    own = [*range(batch), *[-1] * (last - batch), *range(first, len(source.shape))]
+    chosen = [*range(last), *[-1] * (len(source.shape) - first)]
+    data = box_view(source, result.shape, own, addressed)
+    tuples = box_view(indices, result.shape, chosen, [])
+    _launch(h, "gather_nd", data, tuples, indices.strides[last], result)
