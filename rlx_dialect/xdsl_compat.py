@@ -47,6 +47,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 __all__ = [
     "ArgSpecParseError",
+    "AttrParser",
     "Builder",
     "ConstantMaterializationInterface",
     "Context",
@@ -81,6 +82,7 @@ __all__ = [
     "interpreter_functions",
     "is_side_effect_free",
     "op_type_rewrite_pattern",
+    "parse_angle_brackets",
     "parse_module",
     "parse_pipeline",
     "parse_rest_of_line_memoised",
@@ -145,6 +147,11 @@ def parse_rest_of_line_memoised(parser: Parser, parse: Callable[[], T]) -> T:
     if parser.pos > end and _BLANK.fullmatch(content, end, parser.pos):
         memo[rest] = value
     return value
+
+
+def parse_angle_brackets(parser: AttrParser) -> str:
+    """The text between the angle brackets that come next, with balanced brackets of all kinds in it."""
+    return parser._parse_dialect_symbol_body()  # pyright: ignore[reportPrivateUsage]
 
 
 class ExactParser(Parser):

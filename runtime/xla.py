@@ -6,6 +6,7 @@ own pass infers all other shapes from them. Parameters are put on the devices on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
 HINT = "pip install 'rlx-dialect[tpu]'"
+
+
+def require(package: str) -> None:
+    """Raises ToolMissing where a package of the extra ``tpu`` is not installed."""
+    if find_spec(package) is None:
+        raise ToolMissing(f"{package} is not installed; it comes with: {HINT}")
 
 
 class XlaError(ToolError):
@@ -81,9 +88,25 @@ def _wrap(b: Builder, argument: BlockArgument, unknown: TensorType, known: Tenso
 @cache
 def _client(devices: int) -> Any:
     """XLA's CPU client with that many devices; not JAX's own, which would look for accelerators too."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # As JAX does, or XLA says what it found.
     from jaxlib import xla_client
 
     return xla_client.make_cpu_client(num_devices=devices)
+
+
+def compile_options(devices: int, *, optimised: bool = True) -> Any:
+    """How XLA compiles for that many devices, over which Shardy splits the graph."""
+    from jaxlib import xla_client
+
+    options = xla_client.CompileOptions()
+    options.num_partitions = devices
+    build = options.executable_build_options
+    build.num_partitions = devices
+    build.use_spmd_partitioning = build.use_shardy_partitioner = devices > 1
+    if not optimised:
+        build.debug_options.xla_backend_optimization_level = 0
+    build.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
+    return options
 
 
 @dataclass(frozen=True)
@@ -137,22 +160,7 @@ class Placement:
         grid = np.array(self.devices).reshape(tuple(self.mesh.axes.values()))
         return NamedSharding(Devices(grid, tuple(self.mesh.axes)), PartitionSpec(*split))
 
-    def options(self) -> Any:
-        """How XLA compiles."""
-        from jaxlib import xla_client
-
-        options = xla_client.CompileOptions()
-        if self.mesh is not None:
-            count = self.mesh.devices
-            options.num_partitions = count
-            build = options.executable_build_options
-            build.num_partitions = count
-            build.use_spmd_partitioning = True
-            build.use_shardy_partitioner = True
-            build.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(1, count))
-        return options
-
-    def compiled(self, module: ModuleOp, shapes: Sequence[Shape]) -> Any:
+    def compiled(self, module: ModuleOp, shapes: Sequence[Shape], *, optimised: bool) -> Any:
         """An executable for static argument shapes; raises XlaError."""
         import jax.errors
         from jaxlib import _jax
@@ -163,7 +171,9 @@ class Placement:
             if dynamic:
                 text = _jax.mlir.refine_polymorphic_shapes(text, enable_shardy=self.mesh is not None)
             devices = _jax.DeviceList(tuple(self.devices))
-            return _client(len(self.devices)).compile_and_load(text, devices, self.options())
+            return _client(len(self.devices)).compile_and_load(
+                text, devices, compile_options(len(self.devices), optimised=optimised)
+            )
         except (jax.errors.JaxRuntimeError, ValueError) as error:
             raise XlaError(f"XLA: {error}") from error
 
@@ -174,12 +184,14 @@ def _types(module: ModuleOp) -> list[TensorType]:
 
 
 class XlaEngine:
-    """Compiles a graph that ``rlx-lower-to-stablehlo`` has lowered."""
+    """Compiles a graph that ``rlx-lower-to-stablehlo`` has lowered; what is not optimised compiles faster."""
+
+    def __init__(self, *, optimised: bool = True):
+        self.optimised = optimised
 
     def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> XlaExecutable:
         """See :class:`rlx_dialect.runtime.engine.Engine`. Raises ToolMissing, XlaError, BindingError."""
-        if find_spec("jax") is None or find_spec("jaxlib") is None:
-            raise ToolMissing(f"jax is not installed; it comes with: {HINT}")
+        require("jax")
         function = main_function(module)
         signature, placement = Signature.of(function), Placement.of(module)
         packed = iter(bind("parameter", signature.params, weights))
@@ -189,7 +201,7 @@ class XlaEngine:
         for index, argument in enumerate(args):
             if argument.kind == "param":
                 params[index] = placement.placed(index, next(slots), next(packed))
-        executable = XlaExecutable(module, args, signature, placement, params)
+        executable = XlaExecutable(module, args, signature, placement, params, self.optimised)
         if all(is_static(slot.shape) for slot in signature.inputs):
             executable.executable([slot.shape for slot in signature.inputs])
         return executable
@@ -205,6 +217,7 @@ class XlaExecutable:
     placement: Placement
     params: Mapping[int, jax.Array]
     """By number of the argument."""
+    optimised: bool
     _compiled: dict[tuple[Shape, ...], Any] = field(default_factory=dict[tuple[Shape, ...], Any])
 
     def executable(self, shapes: Sequence[Shape]) -> Any:
@@ -216,7 +229,7 @@ class XlaExecutable:
                 tuple(self.params[index].shape) if index in self.params else next(known)
                 for index in range(len(self.args))
             ]
-            self._compiled[key] = self.placement.compiled(self.module, all_shapes)
+            self._compiled[key] = self.placement.compiled(self.module, all_shapes, optimised=self.optimised)
         return self._compiled[key]
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:

@@ -257,11 +257,11 @@ def test_the_lowering_of_each_target():
     assert {t.name: named_pipeline(t.name).rpartition(",")[2] for t in TARGETS.values()} == {
         "cpu": "rlx-lower-to-linalg",
         "metal": "rlx-lower-to-gpu{target=metal}",
-        "mlx": "rlx-lower-to-linalg",
+        "mlx": "rlx-lower-to-mlx",
         "wgpu": "rlx-lower-to-gpu{target=wgpu}",
         "cuda": "rlx-lower-to-gpu{target=cuda}",
         "rocm": "rlx-lower-to-gpu{target=rocm}",
-        "tpu": "rlx-lower-to-linalg",
+        "tpu": "rlx-lower-to-stablehlo",
     }
 
 

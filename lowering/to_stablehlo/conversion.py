@@ -21,7 +21,7 @@ from rlx_dialect.lowering.legalize import legalize, refuse_unsupported
 from rlx_dialect.lowering.registry import Lowerings
 from rlx_dialect.lowering.to_stablehlo import dialect
 from rlx_dialect.lowering.to_stablehlo.sharding import shard
-from rlx_dialect.lowering.to_stablehlo.tensors import Tensors
+from rlx_dialect.lowering.to_stablehlo.tensors import PRECISIONS, Tensors
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.region import RegionOp, YieldOp
@@ -57,8 +57,8 @@ def _why_not(op: Operation, target: str) -> str | None:
 class Conversion(Tensors):
     """The state of one lowering."""
 
-    def __init__(self):
-        super().__init__(Builder(InsertPoint(Block())))
+    def __init__(self, precision: str):
+        super().__init__(Builder(InsertPoint(Block())), precision)
         self.problems: list[str] = []
 
     def block(self, block: Block) -> None:
@@ -148,15 +148,21 @@ def _with_i64(type: Attribute) -> Attribute:
 class LowerToStablehlo(ModulePass):
     """Write every graph in StableHLO; raises LoweringError for operations that have no such form.
 
-    ``rlx.mesh`` on the module and ``rlx.sharding`` on arguments and results become Shardy's attributes.
+    ``rlx.mesh`` on the module and ``rlx.sharding`` on arguments and results become Shardy's attributes. ``precision``
+    is one of :data:`PRECISIONS`.
     """
 
     name = "rlx-lower-to-stablehlo"
+    precision: str = PRECISIONS[0]
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"unknown precision '{self.precision}'; known are {', '.join(PRECISIONS)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         refuse_unsupported("stablehlo", legalize(op, "stablehlo", "stablehlo"))
         _without_index(op)
-        conversion = Conversion()
+        conversion = Conversion(self.precision)
         for function in [f for f in op.ops if isinstance(f, FuncOp)]:
             try:
                 conversion.function(function)

@@ -15,7 +15,7 @@ from rlx_dialect.lowering.to_stablehlo.conversion import Conversion, declines, l
 from rlx_dialect.lowering.to_stablehlo.dialect import ConvAttr
 from rlx_dialect.lowering.to_stablehlo.elementwise import binary
 from rlx_dialect.lowering.to_stablehlo.reduction import divided_by, windowed
-from rlx_dialect.lowering.to_stablehlo.tensors import HIGHEST, Extent, Tensors, ints, pairs
+from rlx_dialect.lowering.to_stablehlo.tensors import Extent, Tensors, ints, pairs
 from rlx_dialect.ops.convolution import ConvolutionOp, ConvOp, FusedConvBiasActOp, PoolOp, Window
 from rlx_dialect.ops.transposed_convolution import ConvTransposeOp, MaxPoolBackwardOp
 from rlx_dialect.shapes import product
@@ -56,7 +56,7 @@ def _convolution(
         dimension_numbers=ConvAttr(f"[b, f{axes}]x[o, i{axes}]->[b, f{axes}]"),
         feature_group_count=IntegerAttr(groups, i64),
         batch_group_count=IntegerAttr(1, i64),
-        precision_config=HIGHEST,
+        precision_config=c.precision,
     )
 
 

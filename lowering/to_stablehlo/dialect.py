@@ -1,7 +1,8 @@
 """The StableHLO operations and attributes that RLX is lowered to; xDSL 0.75 has none.
 
 They print in MLIR's generic form, as StableHLO's own parser takes them, and check no types: that parser does. The
-dialect object is registered with no tool, because another package may own a ``stablehlo`` dialect.
+dialect object is registered with no tool, because another package may own a ``stablehlo`` dialect; tools read the
+text as operations that are not registered.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, Pure
 
-from rlx_dialect.xdsl_compat import Printer
+from rlx_dialect.xdsl_compat import AttrParser, Printer, parse_angle_brackets
 
 _WITHOUT_PROPERTIES = """
 abs add and atan2 ceil complex convert cosine divide exponential exponential_minus_one floor imag log log_plus_one
@@ -110,6 +111,10 @@ class _Text(ParametrizedAttribute):
     def __init__(self, text: str):
         super().__init__(StringAttr(text))
 
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[StringAttr]:
+        return [StringAttr(parse_angle_brackets(parser))]
+
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(self.text.data)
@@ -117,6 +122,10 @@ class _Text(ParametrizedAttribute):
 
 class _Word(_Text, SpacedOpaqueSyntaxAttribute):
     """Base: ``#stablehlo<precision HIGHEST>``."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[StringAttr]:
+        return [StringAttr(parser.parse_identifier())]
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(self.text.data)
@@ -215,4 +224,4 @@ _ATTRIBUTES: list[type[Attribute]] = [
 ]
 
 STABLEHLO = Dialect("stablehlo", [*OPERATIONS.values(), ReturnOp, MeshOp], _ATTRIBUTES)
-"""For a context that reads the text back; see the module."""
+"""For a context that reads the text back into these classes; see the module."""

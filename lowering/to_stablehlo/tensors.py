@@ -39,8 +39,8 @@ Extent = int | SSAValue
 COMBINERS = {BinaryKind.ADD: "add", BinaryKind.MUL: "multiply", BinaryKind.MAX: "maximum", BinaryKind.MIN: "minimum"}
 """The operations that reductions join elements with."""
 
-HIGHEST = ArrayAttr([PrecisionAttr("HIGHEST")] * 2)
-"""f32 products are of f32 numbers: a TPU would take bf16 parts of them by default."""
+PRECISIONS = ("highest", "high", "default")
+"""How a TPU multiplies f32 numbers: exactly, or as sums of three or of one product of bf16 numbers."""
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase:
@@ -82,8 +82,9 @@ def combined(kind: ReduceKind, element: Attribute) -> str:
 class Tensors:
     """Inserts operations at :attr:`b`."""
 
-    def __init__(self, b: Builder):
+    def __init__(self, b: Builder, precision: str = PRECISIONS[0]):
         self.b = b
+        self.precision = ArrayAttr([PrecisionAttr(precision.upper())] * 2)
         self.known_extents: dict[SSAValue, tuple[Extent, ...]] = {}
 
     def ops(
@@ -425,5 +426,5 @@ class Tensors:
             element,
             [*shared, *free],
             dot_dimension_numbers=DotAttr(numbers),
-            precision_config=HIGHEST,
+            precision_config=self.precision,
         )
