@@ -14,6 +14,7 @@ from rlx_dialect.runtime.kernels import resources_table
 from rlx_dialect.runtime.ptx import ptx, reports
 from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
 from rlx_dialect.runtime.toolchain import ToolError, portable_text
+from rlx_dialect.runtime.traffic import launch_report
 from rlx_dialect.xdsl_compat import Context, Target
 
 
@@ -100,6 +101,15 @@ class StablehloTarget(_TextTarget):
 
     def text(self, module: ModuleOp) -> str:
         return portable_text(module)
+
+
+class LaunchReportTarget(_TextTarget):
+    """What each launch moves, and the least that the graph must."""
+
+    name = "rlx-launch-report"
+
+    def text(self, module: ModuleOp) -> str:
+        return launch_report(module)
 
 
 def _spirv(module: ModuleOp) -> list[SpirvKernel]:

@@ -50,7 +50,7 @@ def test_the_universe_has_everything():
     found = Universe.get_multiverse()
     assert found.all_dialects["rlx"]() is RLX
     assert found.all_passes.keys() >= pass_factories().keys() | {"rlx-lower-to-linalg", "rlx-lower-to-gpu"}
-    assert found.all_targets.keys() >= {"rlx-msl", "rlx-spirv"}
+    assert found.all_targets.keys() >= {"rlx-launch-report", "rlx-msl", "rlx-ptx", "rlx-spirv"}
     assert "onnx" in found.all_frontends
 
 
