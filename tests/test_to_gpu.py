@@ -186,12 +186,12 @@ LOOPS = """
   !v = tensor<4xf32>
   !x = tensor<6x4xf32>
   func.func @main(%s: !v, %x: !x) -> (!v, !v) {
-    %0 = rlx.scan(%s, %x) {length = 6} : (!v, !x) -> !v {
+    %s1 = rlx.scan(%s, %x) {length = 6} : (!v, !x) -> !v {
     ^bb0(%carry: !v, %step: !v):
       %n = rlx.binary add %carry, %step : (!v, !v) -> !v
       rlx.yield %n : !v
     }
-    %2 = rlx.while(%s) BOUND: !v -> !v {
+    %w1 = rlx.while(%s) BOUND: !v -> !v {
     ^bb0(%a: !v):
       %m = rlx.reduce max %a {axes = [0]} : !v -> tensor<f32>
       %z = rlx.constant dense<9.0> : tensor<f32>
@@ -202,7 +202,7 @@ LOOPS = """
       %w = rlx.binary add %a, %a : (!v, !v) -> !v
       rlx.yield %w : !v
     }
-    func.return %0, %2 : !v, !v
+    func.return %s1, %w1 : !v, !v
   }"""
 
 
@@ -212,13 +212,13 @@ def test_loops_become_straight_line_code_up_to_a_limit(monkeypatch: pytest.Monke
     monkeypatch.setattr(conversion, "MAX_ROUNDS", 5)
     assert refused(module) == [
         f"rlx.{name}: with its {count} iterations, loops run more than 5 times, each launched alone"
-        for name, count in (("scan %0", 6), ("while %2", 3))
+        for name, count in (("scan %s1", 6), ("while %w1", 3))
     ]
 
 
 def test_a_loop_without_a_bound_is_among_the_problems():
     assert refused(parse(LOOPS.replace("BOUND", ""))) == [
-        "rlx.while %2: it has no max_iterations, and the target has no loops of launches"
+        "rlx.while %w1: it has no max_iterations, and the target has no loops of launches"
     ]
 
 

@@ -22,12 +22,16 @@ from rlx_dialect.lowering.to_gpu.host import Host, KernelModule
 from rlx_dialect.lowering.to_gpu.shapes import Shapes
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.control_flow import ScanOp, WhileOp
 from rlx_dialect.ops.region import RegionOp
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException
 
 Lowering = Callable[[Any, Host], None]
 """Launches what an operation needs and says where its results lie."""
+
+MAX_ROUNDS = 4096
+"""How many iterations the loops of a graph may have together."""
 
 LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
 lowers = LOWERINGS.lowers
@@ -42,6 +46,8 @@ class _Graph:
         self.unknown_extents = unknown_extents
         self.problems: list[str] = []
         self._wholes: dict[Operation, str] = {}
+        self._rounds = 0
+        """Iterations of loops that became straight-line code."""
 
     def prepare(self) -> None:
         """Decompose what has no kernel, in place, and find what can be neither."""
@@ -70,6 +76,9 @@ class _Graph:
             return following
         if LOWERINGS.get(type(op)) is not None and self._fits(op):
             return following
+        if (why := self._too_long(op)) is not None:
+            self.problems.append(f"{self._describe(op)}: {why}")
+            return following
         if not op.has_decomposition():
             self.problems.append(f"{self._describe(op)}: it has no kernel and is not made of simpler operations")
             return following
@@ -95,6 +104,22 @@ class _Graph:
             self._wholes[part] = whole
             part = part.next_op
         return first
+
+    def _too_long(self, op: RlxOp) -> str | None:
+        """Why a loop cannot become straight-line code: kernels are launched one after the other."""
+        match op:
+            case WhileOp() if op.max_iterations is None:
+                return "it has no max_iterations, and the target has no loops of launches"
+            case WhileOp():
+                count = op.max_iterations.value.data
+            case ScanOp():
+                count = op.steps
+            case _:
+                return None
+        self._rounds += count
+        if self._rounds > MAX_ROUNDS:
+            return f"with its {count} iterations, loops run more than {MAX_ROUNDS} times, each launched alone"
+        return None
 
     def _fits(self, op: RlxOp) -> bool:
         """Whether one kernel can take all the buffers of a region."""
