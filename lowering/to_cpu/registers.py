@@ -39,7 +39,7 @@ def choose_register_tile(cpu: Cpu, lanes: int, rows: int, columns: int, factors:
     def tile(vectors: int) -> RegisterTile:
         # One register holds a number of the left factor.
         most = (cpu.registers - 1) // (vectors * factors) - 1
-        return RegisterTile(max(min(most, _MOST_ROWS, rows), 1), vectors, lanes)
+        return RegisterTile(min(most, _MOST_ROWS, rows), vectors, lanes)
 
     def cost(t: RegisterTile) -> tuple[float, int]:
         blocks = -(-rows // t.rows)
@@ -48,7 +48,9 @@ def choose_register_tile(cpu: Cpu, lanes: int, rows: int, columns: int, factors:
         sums = max(rows * t.vectors * factors, blocks * 8)
         return -(-columns // t.width) * (sums + loads), -t.rows * t.vectors
 
-    return min((tile(v) for v in range(1, min(_MOST_VECTORS, -(-columns // lanes)) + 1)), key=cost)
+    # A row at least, and its share of the panel.
+    most = min(_MOST_VECTORS, -(-columns // lanes), (cpu.registers - 1) // (2 * factors))
+    return min((tile(v) for v in range(1, most + 1)), key=cost)
 
 
 def tiles(
