@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from helpers import assert_close, parse
-from on_device import run, tensor
+from on_device import lower, run, tensor
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
 Case = tuple[str, str, str, str, str]
@@ -154,3 +155,26 @@ def test_sums_of_f16_are_rounded_once():
     }
     (found,) = run(module, values)
     assert found.tolist() == [3048]
+
+
+def test_unknown_extents():
+    """One compiled module serves every size."""
+    module = parse("""
+      !x = tensor<?x?x3xf32>
+      !i = tensor<?xi32>
+      func.func @main(%x: !x, %i: !i, %e: tensor<?x?x3xi32>, %n: tensor<?x2xi32>, %u: !x, %v: tensor<?x3xf32>)
+          -> (!x, !x, tensor<?x3xf32>, !x, !x, !x) {
+        %0 = rlx.gather %x, %i {axis = 1} : (!x, !i) -> !x
+        %1 = rlx.gather_elements %x, %e {axis = 1} : (!x, tensor<?x?x3xi32>) -> !x
+        %2 = rlx.gather_nd %x, %n : (!x, tensor<?x2xi32>) -> tensor<?x3xf32>
+        %3 = rlx.scatter_add %x, %i, %u : (!x, !i, !x) -> !x
+        %4 = rlx.scatter_elements max %x, %e, %u {axis = 1} : (!x, tensor<?x?x3xi32>, !x) -> !x
+        %5 = rlx.scatter_nd add %x, %n, %v : (!x, tensor<?x2xi32>, tensor<?x3xf32>) -> !x
+        func.return %0, %1, %2, %3, %4, %5 : !x, !x, tensor<?x3xf32>, !x, !x, !x
+      }""")
+    executable = WgpuEngine().compile(lower(module), {})
+    for size in (3, 7, 1):
+        values = random_values(module, size, dynamic=size)
+        for name in ("arg1", "arg2", "arg3"):
+            values[name] = values[name] % (2 * size) - size
+        assert_close(executable.run(values), run_reference(module, values))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ELEMENTS, assert_close
+from helpers import ELEMENTS, assert_close, parse
 from on_device import launches, lower, run
 from xdsl.dialects.builtin import ModuleOp, TensorType, f16
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -17,6 +17,8 @@ from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.convolution import PoolOp
 from rlx_dialect.ops.transposed_convolution import Im2ColOp
+from rlx_dialect.runtime.wgpu import WgpuEngine
+from rlx_dialect.samples import random_values
 
 WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 7), {"kernel_size": [3], "stride": [2], "padding": [1]}),
@@ -85,3 +87,20 @@ def test_windows_as_rows(dtype: str):
     module = check(lambda i, x: [Im2ColOp(x, **WINDOWS[i][1])], typed, [ELEMENTS[dtype]] * len(typed))
     # The one without elements needs none.
     assert launches(lower(module)) == len(WINDOWS) - 1
+
+
+def test_unknown_extents():
+    """One compiled module serves every size."""
+    module = parse("""
+      !x = tensor<?x2x?x?xf32>
+      func.func @main(%x: !x, %z: tensor<1x2x?x5xf32>) -> (!x, !x, tensor<?x12xf32>) {
+        %0 = rlx.pool max %x {kernel_size = [3, 2], stride = [2, 1], padding = [1, 0], dilation = [1, 2]} : !x -> !x
+        %1 = rlx.pool mean %x {kernel_size = [2, 2], stride = [2, 2], padding = [0, 1]} : !x -> !x
+        %2 = rlx.im2col %z {kernel_size = [2, 3], stride = [1, 2], padding = [1, 1]}
+          : tensor<1x2x?x5xf32> -> tensor<?x12xf32>
+        func.return %0, %1, %2 : !x, !x, tensor<?x12xf32>
+      }""")
+    executable = WgpuEngine().compile(lower(module), {})
+    for size in (3, 8):
+        values = random_values(module, size, dynamic=size)
+        assert_close(executable.run(values), run_reference(module, values))

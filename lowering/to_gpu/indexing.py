@@ -12,14 +12,14 @@ from xdsl.ir import Attribute, SSAValue
 from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.indexing import GatherElementsOp, GatherNdOp, GatherOp
-from rlx_dialect.shapes import Shape, product
 
 
-def position(k: Kernel, index: SSAValue, element: Attribute, extent: int) -> SSAValue:
+def position(k: Kernel, index: SSAValue, element: Attribute, extent: Extent) -> SSAValue:
     """``index`` of an RLX element type counted from the front; one outside the axis is not less than ``extent``."""
     at = k.op(arith.IndexCastOp(index, IndexType()))
     if is_unsigned(element):
@@ -44,12 +44,12 @@ class GatherSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.box) // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.box), self.threads)
 
     def emit(self, k: Kernel) -> None:
         flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
@@ -65,7 +65,7 @@ class GatherSpec(LinearSpec):
         k.store(k.load(self.data, [*here, *found]), self.result, here)
 
 
-def _launch(h: Host, name: str, data: View, indices: View, step: int, result: View) -> None:
+def _launch(h: Host, name: str, data: View, indices: View, step: Extent, result: View) -> None:
     """Gather where ``data`` and ``indices`` are viewed as boxes of the result's shape.
 
     The axes that ``data`` has beyond that are addressed by indices, which lie ``step`` apart.

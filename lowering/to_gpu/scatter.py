@@ -16,13 +16,13 @@ from rlx_dialect.attributes import BinaryKind, ScatterReduction
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.indexing import box_view, position
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.rows import Fold
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.indexing import ScatterAddOp, ScatterElementsOp, ScatterNdOp, ScatterOp
-from rlx_dialect.shapes import Shape, product
 
 COMBINES = {
     ScatterReduction.ADD: BinaryKind.ADD,
@@ -52,12 +52,12 @@ class ScatterSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.lines) // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.lines), self.threads)
 
     def emit(self, k: Kernel) -> None:
         flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
@@ -92,7 +92,7 @@ def _scatter(
     h: Host,
     reduction: ScatterReduction,
     lines: tuple[Shape, Sequence[int], Sequence[int]],
-    indices: tuple[View, int],
+    indices: tuple[View, Extent],
     updates: View,
 ) -> None:
     """Launch what ``op`` needs.

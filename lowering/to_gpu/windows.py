@@ -17,14 +17,14 @@ from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.rows import Fold
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.convolution import PoolOp, Window
 from rlx_dialect.ops.reduction import COMBINES
 from rlx_dialect.ops.transposed_convolution import Im2ColOp
-from rlx_dialect.shapes import Shape, product
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Slide:
     strides: Shape
     before: int
     """Padding in front."""
-    extent: int
+    extent: Extent
     padded: bool
     """Whether a position may be in the padding."""
 
@@ -59,12 +59,12 @@ class WindowSpec(LinearSpec):
     threads: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.threads, 1, 1)
 
     @property
-    def count(self) -> int:
-        return -(-product(self.box) // self.threads)
+    def count(self) -> Extent:
+        return up(product(self.box), self.threads)
 
     def emit(self, k: Kernel) -> None:
         flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
