@@ -119,7 +119,7 @@ class Placement:
 
     @staticmethod
     def of(module: ModuleOp) -> Placement:
-        """Raises ValueError, LoweringError for a mesh and splits that do not fit the graph."""
+        """Raises ValueError for a mesh and splits that do not fit the graph."""
         mesh = Mesh.of(module)
         return Placement(mesh) if mesh is None else Placement(mesh, *splits(main_function(module), mesh))
 

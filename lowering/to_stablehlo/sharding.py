@@ -14,7 +14,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from rlx_dialect.graph import text_of
-from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_stablehlo.dialect import MeshAttr, MeshOp, ShardingAttr
 from rlx_dialect.shapes import DYNAMIC, product, show
 from rlx_dialect.xdsl_compat import InsertPoint, Rewriter
@@ -83,7 +82,7 @@ class Mesh:
 
 
 def splits(function: FuncOp, mesh: Mesh) -> tuple[list[Split], list[Split]]:
-    """How the arguments and the results of a graph are split; raises LoweringError that lists every misfit."""
+    """How the arguments and the results of a graph are split; raises ValueError that lists every misfit."""
     problems: list[str] = []
     found: list[list[Split]] = []
     type = function.function_type
@@ -101,12 +100,12 @@ def splits(function: FuncOp, mesh: Mesh) -> tuple[list[Split], list[Split]]:
                 problems.append(f"{what} {index}{''.join(f' {n!r}' for n in names)}: {SHARDING}: {error}")
         found.append(group)
     if problems:
-        raise LoweringError("cannot be sharded", problems)
+        raise ValueError("\n  ".join(["the graph cannot be split over the mesh:", *problems]))
     return found[0], found[1]
 
 
 def shard(module: ModuleOp) -> None:
-    """Write what ``module`` says as Shardy's attributes beside it. Raises LoweringError, ValueError."""
+    """Write what ``module`` says as Shardy's attributes beside it. Raises ValueError."""
     mesh = Mesh.of(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     if mesh is None:

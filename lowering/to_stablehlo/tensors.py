@@ -177,10 +177,12 @@ class Tensors:
         return self.calculate("subtract", a, b, int.__sub__)
 
     def times(self, a: Extent, b: Extent) -> Extent:
+        if 1 in (a, b):
+            return b if a == 1 else a
         return self.calculate("multiply", a, b, int.__mul__)
 
     def over(self, a: Extent, b: Extent) -> Extent:
-        return self.calculate("divide", a, b, int.__floordiv__)
+        return a if b == 1 else self.calculate("divide", a, b, int.__floordiv__)
 
     def count(self, extents: Sequence[Extent]) -> Extent:
         """Their product."""
@@ -195,8 +197,17 @@ class Tensors:
         if all(isinstance(e, int) for e in extents):
             return self.constant(np.array(extents, np.int32), TensorType(i32, [len(extents)]))
         one = TensorType(i32, [1])
-        parts = [self.op("reshape", [self.extent(e)], one) for e in extents]
-        return self.op("concatenate", parts, TensorType(i32, [len(parts)]), dimension=IntegerAttr(0, i64))
+        parts = [
+            self.op("constant", [], one, value=dense_elements(np.array([e]), one))
+            if isinstance(e, int)
+            else self.op("reshape", [e], one)
+            for e in extents
+        ]
+        return (
+            parts[0]
+            if len(parts) == 1
+            else self.op("concatenate", parts, TensorType(i32, [len(parts)]), dimension=IntegerAttr(0, i64))
+        )
 
     # Constants.
 
