@@ -8,13 +8,14 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation
 
 L = TypeVar("L")
 
 Declines = Callable[[Operation, str], "str | None"]
+Decline = Callable[[Any], "str | None"]
 
 
 class Lowerings(Generic[L]):
@@ -25,6 +26,7 @@ class Lowerings(Generic[L]):
         self._found = False
         self._by_class: dict[type[Operation], L] = {}
         self._declines: Declines | None = None
+        self._declines_of: dict[type[Operation], Decline] = {}
 
     def lowers(self, *op_types: type[Operation]) -> Callable[[L], L]:
         """Registers the decorated function for operation classes."""
@@ -53,10 +55,21 @@ class Lowerings(Generic[L]):
         self._declines = check
         return check
 
+    def declines(self, *op_types: type[Operation]) -> Callable[[Decline], Decline]:
+        """The same for operations of these classes only."""
+
+        def register(check: Decline) -> Decline:
+            self._declines_of.update(dict.fromkeys(op_types, check))
+            return check
+
+        return register
+
     def why_not(self, op: Operation, target: str) -> str | None:
         """Why ``op`` is not lowered as it is for ``target``; None where it is."""
         if self.get(type(op)) is None:
             return f"{target} has no form of its own for it"
+        if (check := self._declines_of.get(type(op))) is not None and (why := check(op)) is not None:
+            return why
         return None if self._declines is None else self._declines(op, target)
 
 

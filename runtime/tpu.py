@@ -64,7 +64,7 @@ def _answer(request: Mapping[str, object]) -> dict[str, dict[str, object]]:
     import jax.errors
     from jax._src.interpreters import mlir
     from jax.experimental import topologies
-    from jaxlib import _jax
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib.mlir import ir
 
     chips = topologies.get_topology_desc(platform="tpu", topology_name=str(request["topology"])).devices

@@ -163,7 +163,7 @@ class Placement:
     def compiled(self, module: ModuleOp, shapes: Sequence[Shape], *, optimised: bool) -> Any:
         """An executable for static argument shapes; raises XlaError."""
         import jax.errors
-        from jaxlib import _jax
+        from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
         dynamic = not all(is_static(t.get_shape()) for t in _types(module))
         text: str | bytes = hlo_text(module, shapes if dynamic else None).encode()

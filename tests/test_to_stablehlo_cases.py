@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from op_cases import CASES, OpCase
 from support import Support
+from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering import LoweringError
@@ -23,17 +24,25 @@ NARROW = 2e-2
 SIGNS_ARE_FREE = {"rlx.qr", "rlx.svd"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_xla_gives_the_values_of_the_reference(case: OpCase, support: Support):
-    values, module = case.values(), case.module()
+def lowered(case: OpCase) -> ModuleOp | None:
+    """None where loops would take as many steps as a matrix of unknown extents has columns."""
+    module = case.module()
     try:
         LowerToStablehlo().apply(CONTEXT, module)
     except LoweringError as error:
-        # Loops of as many steps as a matrix has columns.
-        assert "unknown extents" in str(error)
-        assert not case.static
+        if case.static or "unknown extents" not in str(error):
+            raise
+        return None
+    return module
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_xla_gives_the_values_of_the_reference(case: OpCase, support: Support):
+    module = lowered(case)
+    if module is None:
         support("tpu", case, "a matrix of unknown extents")
         return
+    values = case.values()
     module.verify()
     found = ENGINE.compile(module, {}).run(values)
     for index, (f, e) in enumerate(zip(found, run_reference(case.module(), values), strict=True)):

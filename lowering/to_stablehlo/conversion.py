@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp, TensorType, UnknownLoc, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from rlx_dialect.base import RlxOp
 from rlx_dialect.lowering import LoweringError, NotLowered
@@ -24,7 +24,7 @@ from rlx_dialect.lowering.to_stablehlo.sharding import shard
 from rlx_dialect.lowering.to_stablehlo.tensors import PRECISIONS, Tensors
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
-from rlx_dialect.ops.region import RegionOp, YieldOp
+from rlx_dialect.ops.region import YieldOp
 from rlx_dialect.shapes import ShapeError
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException, set_type
 
@@ -33,25 +33,7 @@ Lowering = Callable[[Any, "Conversion"], "SSAValue | Sequence[SSAValue]"]
 
 LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
 lowers = LOWERINGS.lowers
-
-Decline = Callable[[Any], "str | None"]
-_DECLINES: dict[type[Operation], Decline] = {}
-
-
-def declines(*op_types: type[Operation]) -> Callable[[Decline], Decline]:
-    """Registers the decorated check: why an operation of these classes is decomposed after all."""
-
-    def register(check: Decline) -> Decline:
-        _DECLINES.update(dict.fromkeys(op_types, check))
-        return check
-
-    return register
-
-
-@LOWERINGS.declining
-def _why_not(op: Operation, target: str) -> str | None:
-    check = _DECLINES.get(type(op))
-    return None if check is None else check(op)
+declines = LOWERINGS.declines
 
 
 class Conversion(Tensors):
@@ -126,9 +108,6 @@ class Conversion(Tensors):
 def _without_index(module: ModuleOp) -> None:
     """StableHLO computes with i64 where RLX has index."""
     for op in module.walk():
-        # The body of a region of scalars is gone when types count.
-        if isinstance(op, RegionOp):
-            continue
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
             set_type(value, _with_i64(value.type))
         if isinstance(op, FuncOp):

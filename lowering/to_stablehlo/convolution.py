@@ -53,7 +53,7 @@ def _convolution(
         padding=pairs(padding),
         lhs_dilation=ints(spread),
         rhs_dilation=ints(dilation),
-        dimension_numbers=ConvAttr(f"[b, f{axes}]x[o, i{axes}]->[b, f{axes}]"),
+        dimension_numbers=ConvAttr.of(f"[b, f{axes}]x[o, i{axes}]->[b, f{axes}]"),
         feature_group_count=IntegerAttr(groups, i64),
         batch_group_count=IntegerAttr(1, i64),
         precision_config=c.precision,

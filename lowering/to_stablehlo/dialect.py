@@ -8,6 +8,7 @@ text as operations that are not registered.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
@@ -108,8 +109,9 @@ class _Text(ParametrizedAttribute):
 
     text: StringAttr
 
-    def __init__(self, text: str):
-        super().__init__(StringAttr(text))
+    @classmethod
+    def of(cls, text: str) -> Self:
+        return cls.new([StringAttr(text)])
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[StringAttr]:

@@ -53,7 +53,7 @@ def gathered(
     The other axes of the data are the axes ``offset`` of the result, which has ``extents``.
     """
     sizes: list[Extent] = [1 if a in axes else e for a, e in enumerate(c.extents(data))]
-    numbers = GatherAttr(
+    numbers = GatherAttr.of(
         f"offset_dims = {listed(offset)}, collapsed_slice_dims = {listed(sorted(axes))}, "
         f"start_index_map = {listed(axes)}, index_vector_dim = {vector}"
     )
@@ -125,7 +125,7 @@ def scattered(
 ) -> SSAValue:
     """The data changed at ``indices``: as :func:`gathered`, where axes ``window`` of updates are the data's others."""
     element = element_of(data)
-    numbers = ScatterAttr(
+    numbers = ScatterAttr.of(
         f"update_window_dims = {listed(window)}, inserted_window_dims = {listed(sorted(axes))}, "
         f"scatter_dims_to_operand_dims = {listed(axes)}, index_vector_dim = {vector}"
     )

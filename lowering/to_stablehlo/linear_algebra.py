@@ -48,7 +48,7 @@ def triangular_solve(op: TriangularSolveOp, c: Conversion) -> SSAValue:
         left_side=BoolAttr(1, i1),
         lower=BoolAttr(int(op.lower is not None), i1),
         unit_diagonal=BoolAttr(0, i1),
-        transpose_a=TransposeAttr("NO_TRANSPOSE" if op.transpose is None else "TRANSPOSE"),
+        transpose_a=TransposeAttr.of("NO_TRANSPOSE" if op.transpose is None else "TRANSPOSE"),
     )
     found = _nan_where(c, _diagonal_has(c, a, c.compare("EQ", a, c.like(a, 0))), found)
     return c.convert(c.reshape(found, c.extents(b)), op.element(0))

@@ -122,10 +122,10 @@ def shard(module: ModuleOp) -> None:
                 for entry, s in zip(entries, split, strict=True)
             )
     sizes = ", ".join(f'"{name}"={size}' for name, size in mesh.axes.items())
-    operation = MeshOp.create(properties={"sym_name": StringAttr(SYMBOL), "mesh": MeshAttr(f"[{sizes}]")})
+    operation = MeshOp.create(properties={"sym_name": StringAttr(SYMBOL), "mesh": MeshAttr.of(f"[{sizes}]")})
     Rewriter.insert_op(operation, InsertPoint.at_start(module.body.block))
 
 
 def _sharding(split: Split) -> ShardingAttr:
     dims = ", ".join("{}" if axis is None else f'{{"{axis}"}}' for axis in split)
-    return ShardingAttr(f"@{SYMBOL}, [{dims}]")
+    return ShardingAttr.of(f"@{SYMBOL}, [{dims}]")

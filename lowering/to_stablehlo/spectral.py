@@ -34,7 +34,7 @@ def fft(op: FftOp, c: Conversion) -> SSAValue:
 
 def _transformed(op: FftOp, c: Tensors, x: SSAValue) -> SSAValue:
     points, inverse = op.points(), op.inverse is not None
-    kind = FftTypeAttr("IFFT" if inverse else "FFT")
+    kind = FftTypeAttr.of("IFFT" if inverse else "FFT")
     value = c.made("fft", [x], element_of(x), c.extents(x), fft_type=kind, fft_length=ints([points]))
     # StableHLO's inverse is divided by the number of points.
     scale = op.scale(points) * (points if inverse else 1)

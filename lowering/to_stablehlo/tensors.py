@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     ComplexType,
     DenseArrayBase,
@@ -84,7 +85,7 @@ class Tensors:
 
     def __init__(self, b: Builder, precision: str = PRECISIONS[0]):
         self.b = b
-        self.precision = ArrayAttr([PrecisionAttr(precision.upper())] * 2)
+        self.precision = ArrayAttr([PrecisionAttr.of(precision.upper())] * 2)
         self.known_extents: dict[SSAValue, tuple[Extent, ...]] = {}
 
     def ops(
@@ -320,8 +321,15 @@ class Tensors:
         element = element_of(value)
         first, end = ([e for e in extents if isinstance(e, int)] for extents in (starts, limits))
         if len(first) == len(end) == len(limits):
-            properties = {"start_indices": ints(first), "limit_indices": ints(end), "strides": ints(strides)}
-            return self.made("slice", [value], element, lengths, **properties)
+            return self.made(
+                "slice",
+                [value],
+                element,
+                lengths,
+                start_indices=ints(first),
+                limit_indices=ints(end),
+                strides=ints(strides),
+            )
         operands = [value, *map(self.vector, (starts, limits, strides))]
         return self.made("real_dynamic_slice", operands, element, lengths)
 
@@ -344,9 +352,15 @@ class Tensors:
         ]
         element = element_of(value)
         low, high = zip(*pads, strict=True)
-        properties = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": interior}
-        operands = [value, self.scalar(fill, element)]
-        return self.made("pad", operands, element, extents, **{k: ints(v) for k, v in properties.items()})
+        return self.made(
+            "pad",
+            [value, self.scalar(fill, element)],
+            element,
+            extents,
+            edge_padding_low=ints(low),
+            edge_padding_high=ints(high),
+            interior_padding=ints(interior),
+        )
 
     def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         first = list(self.extents(values[0]))
@@ -379,7 +393,7 @@ class Tensors:
 
     def compare(self, direction: str, x: SSAValue, y: SSAValue) -> SSAValue:
         """``direction`` is EQ, NE, LT, LE, GT or GE; x and y have one shape."""
-        return self.made("compare", [x, y], i1, self.extents(x), comparison_direction=DirectionAttr(direction))
+        return self.made("compare", [x, y], i1, self.extents(x), comparison_direction=DirectionAttr.of(direction))
 
     def is_nan(self, x: SSAValue) -> SSAValue:
         return self.compare("NE", x, x)
@@ -391,7 +405,9 @@ class Tensors:
         return self.made(name, [value], element.element_type, self.extents(value))
 
     def complex(self, real: SSAValue, imag: SSAValue) -> SSAValue:
-        return self.made("complex", [real, imag], ComplexType(element_of(real)), self.extents(real))
+        element = element_of(real)
+        assert isinstance(element, AnyFloat)
+        return self.made("complex", [real, imag], ComplexType(element), self.extents(real))
 
     # Reductions and products.
 
@@ -436,6 +452,6 @@ class Tensors:
             [lhs, rhs],
             element,
             [*shared, *free],
-            dot_dimension_numbers=DotAttr(numbers),
+            dot_dimension_numbers=DotAttr.of(numbers),
             precision_config=self.precision,
         )
