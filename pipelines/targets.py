@@ -152,6 +152,7 @@ TPU = Target(
     FusionLimits(32, 16),
     _REMOTE,
     "rlx-lower-to-stablehlo",
+    loops=True,
     other_lowerings={"linalg": "rlx-lower-to-linalg"},
 )
 

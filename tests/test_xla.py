@@ -95,6 +95,25 @@ def test_magika_runs_for_every_batch():
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+def test_a_loop_without_a_limit_stays_a_loop():
+    module = parse("""
+      func.func @main(%x: tensor<f32>) -> tensor<f32> {
+        %0 = rlx.while(%x) : (tensor<f32>) -> tensor<f32> {
+        ^bb0(%a: tensor<f32>):
+          %most = rlx.constant dense<1000.0> : tensor<f32>
+          %low = rlx.compare lt %a, %most : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          rlx.yield %low : tensor<i1>
+        } do {
+        ^bb0(%a: tensor<f32>):
+          %twice = rlx.binary add %a, %a : (tensor<f32>, tensor<f32>) -> tensor<f32>
+          rlx.yield %twice : tensor<f32>
+        }
+        func.return %0 : tensor<f32>
+      }""")
+    (found,) = compile_for(module, "tpu", "xla", {}).run({"arg0": np.array(3, np.float32)})
+    assert found == 1536
+
+
 # Unknown extents.
 
 
