@@ -11,7 +11,8 @@ from rlx_dialect.attributes import AttentionInput, AttentionLayout, MaskKind, Ro
 from rlx_dialect.base import element_of, rank_of, shape_of
 from rlx_dialect.dtypes import is_bool, is_narrow
 from rlx_dialect.lowering.to_mlx.conversion import lowers
-from rlx_dialect.lowering.to_mlx.writer import Writer
+from rlx_dialect.lowering.to_mlx.reduction import softmax_function
+from rlx_dialect.lowering.to_mlx.writer import Writer, is_f64
 from rlx_dialect.ops.attention import AttentionOp, RopeOp, RotaryOp
 from rlx_dialect.ops.attention_backward import AttentionBackwardAllOp, AttentionBackwardOp, AttentionGradientOp
 from rlx_dialect.ops.attention_scores import ScoresOp
@@ -30,7 +31,7 @@ def _heads(w: Writer, x: SSAValue, layout: AttentionLayout, heads: int, name: st
         batch, seq, width = w.extents(x)
         dim = str(int(width) // heads) if width.isdecimal() else "-1"
         value = f"{value}.reshape({batch}, {seq}, {heads}, {dim})"
-    return w.let(name, _TURNED.format(x=value))
+    return w.let(f"{name}_heads", _TURNED.format(x=value))
 
 
 def _layout_back(w: Writer, value: str, layout: AttentionLayout, result: SSAValue) -> str:
@@ -92,9 +93,14 @@ def attention(op: AttentionOp, w: Writer) -> str:
 
 def _attended(w: Writer, op: AttentionOp, q: str, k: str, v: str, scale: str) -> str:
     kind, (_, queries, keys) = op.mask_kind.data, op.extents()
-    if op.softcap is not None:
-        options = _options(softcap=repr(op.softcap), bias=_bias(w, op), seen=_seen(w, op, q, k))
-        return w.call("plain_attention", q, k, v, scale, *options)
+
+    def plain() -> str:
+        softcap = None if op.softcap is None else repr(op.softcap)
+        options = _options(softcap=softcap, bias=_bias(w, op), seen=_seen(w, op, q, k))
+        return w.call("plain_attention", q, k, v, scale, softmax_function(w, op.q), *options)
+
+    if op.softcap is not None or is_f64(op.q):  # MLX's exponentials of float64 are those of float32.
+        return plain()
     fused = f"mx.fast.scaled_dot_product_attention({q}, {k}, {v}, scale={scale}"
     if kind is MaskKind.NONE:
         return f"{fused})"
@@ -118,7 +124,7 @@ def attention_backward(op: AttentionGradientOp, w: Writer) -> str:
     names = ("q", "k", "v", "dy")
     q, k, v, dy = (_heads(w, x, layout, n, name) for x, n, name in zip(op.operands[:4], counts, names, strict=True))
     options = _options(bias=_bias(w, op), seen=_seen(w, op, q, k))
-    gradients = w.call("attention_gradients", q, k, v, dy, repr(op.scale), *options)
+    gradients = w.call("attention_gradients", q, k, v, dy, repr(op.scale), softmax_function(w, op.q), *options)
     if isinstance(op, AttentionBackwardOp):
         value = f"{gradients}[{list(AttentionInput).index(op.wrt.data)}]"
     else:

@@ -6,12 +6,13 @@ import string
 
 from xdsl.ir import SSAValue
 
+from rlx_dialect.attributes import ActivationKind
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_complex, is_float
 from rlx_dialect.lowering.to_mlx.conversion import declines, lowers
 from rlx_dialect.lowering.to_mlx.elementwise import activated
 from rlx_dialect.lowering.to_mlx.text import dtype, number
-from rlx_dialect.lowering.to_mlx.writer import Writer
+from rlx_dialect.lowering.to_mlx.writer import Writer, is_f64
 from rlx_dialect.ops.contraction import (
     DotGeneralOp,
     FusedMatMulBiasActOp,
@@ -51,8 +52,8 @@ def fused_matmul_bias_act(op: FusedMatMulBiasActOp, w: Writer) -> str:
     if op.activation is None:
         return total
     element = op.element(0)
-    y = w.widened(w.let("linear", total), element)
-    return w.narrowed(activated(w, op.activation.data, y), element)
+    y = w.widened(w.let("product", total), element)
+    return w.narrowed(activated(w, op.activation.data, y, f64=is_f64(op.input)), element)
 
 
 @lowers(FusedMatMulResidualOp)
@@ -66,7 +67,7 @@ def fused_swiglu(op: FusedSwiGLUOp, w: Writer) -> str:
     first, second = (w.names.fresh(name) for name in names)
     w.line(f"{first}, {second} = mx.split({w.wide(op.packed)}, 2, axis=-1)")
     gate, up = (first, second) if op.gate_first is not None else (second, first)
-    value = f"{up} * ({gate} * mx.sigmoid({gate}))"
+    value = f"{up} * ({activated(w, ActivationKind.SILU, gate, f64=is_f64(op.packed))})"
     target = element_of(op.result)
     if target == op.element(0):
         return w.narrowed(value, target)
@@ -100,8 +101,11 @@ def dot_general(op: DotGeneralOp, w: Writer) -> str:
         perm = [letters.index(x) for x in order if x in letters]
         index = ", ".join(":" if x in letters else "None" for x in order)
         parts.append(f"mx.transpose({w.value(value)}, {perm})[{index}]" if order else w.value(value))
+    product = w.let("products", f"{parts[0]} * {parts[1]}")
     axes = tuple(range(len(result), len(order)))
-    return f"mx.sum({parts[0]} * {parts[1]}, axis={axes}).astype({dtype(op.element(0))})"
+    if not axes:
+        return product
+    return f"{w.call('reduced', 'mx.sum', product, axes, False, 0)}.astype({dtype(op.element(0))})"
 
 
 @lowers(LoraMatMulOp)

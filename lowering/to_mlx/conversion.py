@@ -19,11 +19,13 @@ from rlx_dialect.graph import Argument, arguments, main_function, output_names, 
 from rlx_dialect.lowering import LoweringError, NotLowered
 from rlx_dialect.lowering.legalize import legalize, refuse_unsupported
 from rlx_dialect.lowering.registry import Lowerings
-from rlx_dialect.lowering.to_mlx.text import dtype, dtype_name, folded, shape_text
+from rlx_dialect.lowering.to_mlx.text import dtype, dtype_name, folded, shape_text, tuple_text
 from rlx_dialect.lowering.to_mlx.writer import INDENT, Printed, Writer
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.control_flow import IfOp, WhileOp
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp, CompareOp
+from rlx_dialect.ops.reduction import ReduceOp
 from rlx_dialect.xdsl_compat import Context, ModulePass
 
 Lowering = Callable[[Any, Writer], "str | Sequence[str]"]
@@ -55,6 +57,23 @@ def _why_not(op: Operation, target: str) -> str | None:
         return str(error)
     check = _DECLINES.get(type(op))
     return None if check is None else check(op)
+
+
+_SHORT = {
+    "rlx.fused_conv_bias_act": "conv_bias",
+    "rlx.fused_matmul_bias_act": "linear",
+    "rlx.fused_matmul_residual": "linear",
+    "rlx.fused_residual_ln": "normed",
+    "rlx.fused_residual_rms_norm": "normed",
+    "rlx.fused_swiglu": "gated",
+}
+"""What results are called that have no name."""
+
+
+def _hint(op: Operation) -> str:
+    if isinstance(op, ActivationOp | BinaryOp | CompareOp | ReduceOp):
+        return op.kind.data.value
+    return _SHORT.get(op.name, op.name.removeprefix("rlx."))
 
 
 def _data_dependent(function: FuncOp) -> Operation | None:
@@ -89,7 +108,7 @@ class _Module:
         for result, expression in zip(op.results, expressions, strict=True):
             # What is a name already needs no line of its own.
             if not expression.isidentifier() or expression == "None":
-                expression = w.let(result.name_hint or op.name.removeprefix("rlx."), expression)
+                expression = w.let(result.name_hint or _hint(op), expression)
             w.bind(result, expression)
 
     def function(self, function: FuncOp, is_main: bool) -> list[str]:
@@ -105,7 +124,7 @@ class _Module:
             lines.append("@mx.compile")
         else:
             lines.append(f"# Not compiled: the values of {deciding.name} decide what runs.")
-        lines.append(f"def {name}({', '.join(parameters)}):")
+        lines += folded(f"def {name}({', '.join(parameters)}):", "")
         returned = outputs(function)
         try:
             lines += self._docstring(ordered, parameters, names, returned)
@@ -233,7 +252,7 @@ def _table(names: dict[str, str]) -> str:
 
 
 def _sequence(names: Sequence[str]) -> str:
-    return "\n".join(["(", *(f"{INDENT}{_quoted(name)}," for name in names), ")"]) if names else "()"
+    return tuple_text(map(_quoted, names))
 
 
 def python_module(module: ModuleOp) -> str:

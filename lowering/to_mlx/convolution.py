@@ -59,7 +59,8 @@ def fused_conv_bias_act(op: FusedConvBiasActOp, w: Writer) -> str:
     if op.activation is None:
         return value
     element = op.element(0)
-    return w.narrowed(activated(w, op.activation.data, w.widened(w.let("conv_bias", value), element)), element)
+    y = w.widened(w.let("conv_bias", value), element)
+    return w.narrowed(activated(w, op.activation.data, y, f64=is_f64(op.input)), element)
 
 
 def windows(w: Writer, op: WindowOp, x: str, fill: str) -> str:

@@ -11,7 +11,7 @@ from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_bool, is_complex, is_float, is_unsigned
 from rlx_dialect.lowering.to_mlx.conversion import lowers
 from rlx_dialect.lowering.to_mlx.text import dtype, number
-from rlx_dialect.lowering.to_mlx.writer import Writer
+from rlx_dialect.lowering.to_mlx.writer import Writer, is_f64
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
     BinaryOp,
@@ -58,16 +58,31 @@ FORMULAS: Mapping[ActivationKind, str] = {
 }
 """Kinds that are computed in f32 at least."""
 
+F64: Mapping[str, str] = {
+    "mx.cos": "cos_f64",
+    "mx.erf": "erf_f64",
+    "mx.exp(": "exp_f64(",
+    "mx.logaddexp": "logaddexp_f64",
+    "mx.sigmoid": "sigmoid_f64",
+    "mx.sin": "sin_f64",
+}
+"""Functions that MLX computes in f32 precision for f64, and helpers that do not."""
 HELPERS: Mapping[ActivationKind, str] = {ActivationKind.GELU: "gelu", ActivationKind.GELU_APPROX: "gelu_approx"}
 
 
-def activated(w: Writer, kind: ActivationKind, x: str) -> str:
+def activated(w: Writer, kind: ActivationKind, x: str, *, f64: bool) -> str:
     """``kind`` of the name of an array of f32 or f64."""
     if kind is ActivationKind.SIGN:
         return w.call("sign", x)
     if (helper := HELPERS.get(kind)) is not None:
-        return w.call(helper, x)
-    return (EXACT | FORMULAS)[kind].format(x=x)
+        return w.call(f"{helper}_f64" if f64 else helper, x)
+    text = (EXACT | FORMULAS)[kind].format(x=x)
+    if f64:
+        for function, helper in F64.items():
+            if function in text:
+                text = text.replace(function, helper)
+                w.printed.helper(helper.rstrip("("))
+    return text
 
 
 @lowers(ActivationOp)
@@ -77,7 +92,7 @@ def activation(op: ActivationOp, w: Writer) -> str:
         return EXACT[kind].format(x=w.value(op.input))
     if kind in EXACT and kind is not ActivationKind.SIGN:
         return EXACT[kind].format(x=w.value(op.input))
-    return w.narrowed(activated(w, kind, w.wide(op.input)), element)
+    return w.narrowed(activated(w, kind, w.wide(op.input), f64=is_f64(op.input)), element)
 
 
 OPERATORS: Mapping[BinaryKind, str] = {
@@ -123,7 +138,8 @@ def binary(op: BinaryOp, w: Writer) -> str:
         return f"mx.power({a}, {b})" if unsigned else w.call("int_power", a, b)
     if kind in (BinaryKind.SHL, BinaryKind.SHR):
         width = element.width.data if isinstance(element, IntegerType) else 64
-        return w.call("shift_left" if kind is BinaryKind.SHL else "shift_right", a, b, width)
+        right = "unsigned_shift_right" if unsigned else "shift_right"
+        return w.call("shift_left" if kind is BinaryKind.SHL else right, a, b, width)
     return w.call(_INTEGER_HELPERS[kind][unsigned], a, b)
 
 

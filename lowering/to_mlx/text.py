@@ -143,6 +143,10 @@ def folded(line: str, indent: str) -> list[str]:
     """A long line of comma-separated things as several; breaks only behind a comma, inside brackets."""
     if len(indent) + len(line) <= WIDTH:
         return [indent + line]
+    if line.startswith("return ") and "(" not in line.partition(",")[0]:
+        line = f"return ({line.removeprefix('return ')})"
+    elif not re.search(r"[(\[{]", line.partition(",")[0]):
+        return [indent + line]  # Names without brackets, which cannot go on in the next line.
     parts = textwrap.wrap(
         re.sub(r"(?<=,) ", "\n", line).replace(" ", "\0").replace("\n", " "),
         WIDTH - len(indent),

@@ -13,6 +13,75 @@ def gelu_approx(x):
     return x * mx.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
 
 
+def exp_f64(x):
+    """eˣ in double precision, which MLX's exp has not."""
+    return mx.power(2.718281828459045, x)
+
+
+def sin_f64(x):
+    """The sine in double precision, by the tangent of half the angle."""
+    half = mx.tan(x / 2)
+    return 2 * half / (1 + half * half)
+
+
+def cos_f64(x):
+    """The cosine in double precision, by the tangent of half the angle."""
+    half = mx.tan(x / 2)
+    return (1 - half * half) / (1 + half * half)
+
+
+def sigmoid_f64(x):
+    """1/(1 + e⁻ˣ) in double precision."""
+    power = exp_f64(-mx.abs(x))
+    return mx.where(x >= 0, 1 / (1 + power), power / (1 + power))
+
+
+def logaddexp_f64(a, b):
+    """log(eᵃ + eᵇ) in double precision, where one of them is finite."""
+    return mx.maximum(a, b) + mx.log1p(exp_f64(-mx.abs(a - b)))
+
+
+def erfc_f64(x):
+    """1 - erf(x) in double precision: t·exp(p(t) - x²) for t = 2/(2 + x), with a Chebyshev series p."""
+    size = mx.abs(x)
+    t = 2 / (2 + size)
+    terms = [-1.3026537197817082, 0.6419697923564907, 0.019476473204186966, -0.009561514786809649]
+    terms += [-0.0009465953444811715, 0.0003668394978520812, 4.2523324806376811e-05, -2.0278578112774112e-05]
+    terms += [-1.6242900046455020e-06, 1.3036558358173660e-06, 1.5626441255989944e-08, -8.5238095237552313e-08]
+    terms += [6.5290535764749881e-09, 5.0593445102648540e-09, -9.9136528429857344e-10, -2.2736392473142657e-10]
+    terms += [9.6466689711385940e-11, 2.3952362242864285e-12, -6.8871564829849915e-12, 8.9550434714231981e-13]
+    terms += [3.1222727777825390e-13, -1.1202811027701896e-13, -8.8187623181728080e-17, 7.3465607706926268e-15]
+    one, two = 0, 0
+    for term in reversed(terms[1:]):
+        one, two = (4 * t - 2) * one - two + term, one
+    series = (terms[0] + (4 * t - 2) * one) / 2 - two
+    upper = t * exp_f64(mx.where(mx.isinf(size), -mx.inf, series - size * size))
+    return mx.where(x < 0, 2 - upper, upper)
+
+
+def erf_f64(x):
+    """The error function in double precision."""
+    square = x * x  # The series in the middle, where 1 - erfc(x) cancels.
+    series = 1 - square / 3 + square**2 / 10 - square**3 / 42 + square**4 / 216 - square**5 / 1320
+    return mx.where(mx.abs(x) < 0.1, 1.1283791670955126 * x * series, 1 - erfc_f64(x))
+
+
+def gelu_f64(x):
+    """x·Φ(x) in double precision."""
+    return 0.5 * x * erfc_f64(x * -0.7071067811865476)
+
+
+def gelu_approx_f64(x):
+    """The gelu with tanh in double precision."""
+    return x * sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x))
+
+
+def softmax_f64(x, axis):
+    """exp(x - max)/Σ exp(x - max) in double precision."""
+    powers = exp_f64(x - mx.max(x, axis=axis, keepdims=True))
+    return powers / mx.sum(powers, axis=axis, keepdims=True)
+
+
 def sign(x):
     """-1, 0 or 1; NaN stays NaN."""
     return mx.where(mx.isnan(x), x, mx.sign(x))
@@ -61,9 +130,14 @@ def shift_left(a, b, bits):
 
 
 def shift_right(a, b, bits):
-    """a/2ᵇ rounded down; as if by bits - 1 and once more where all bits are shifted out."""
+    """a/2ᵇ rounded down; the sign remains where all bits are shifted out."""
     inside = (b >= 0) & (b < bits)
     return mx.where(inside, a >> mx.where(inside, b, 0), mx.where(a < 0, -1, 0)).astype(a.dtype)
+
+
+def unsigned_shift_right(a, b, bits):
+    """a/2ᵇ rounded down; 0 where all bits are shifted out."""
+    return mx.where(b < bits, a >> mx.where(b < bits, b, 0), 0).astype(a.dtype)
 
 
 def int_matmul(a, b):
@@ -101,7 +175,7 @@ def summed_to(x, shape):
     """x summed along the axes in which an array of that shape broadcasts to it."""
     padded = [1] * (x.ndim - len(shape)) + list(shape)
     axes = [axis for axis, (one, extent) in enumerate(zip(padded, x.shape, strict=True)) if one == 1 != extent]
-    return (mx.sum(x, axis=axes) if axes else x).reshape(shape)
+    return (reduced(mx.sum, x, axes, False, 0) if axes else x).reshape(shape)
 
 
 def ada_layer_norm_backward(x, scale, shift, dy, eps, centering):
@@ -115,14 +189,14 @@ def ada_layer_norm_backward(x, scale, shift, dy, eps, centering):
     return mx.concatenate([part.flatten() for part in parts])
 
 
-def log_softmax(x):
+def log_softmax(x, exp):
     """log(exp(x)/Σ exp(x)) of each row."""
     shifted = x - mx.max(x, axis=-1, keepdims=True)
-    return shifted - mx.log(mx.sum(mx.exp(shifted), axis=-1, keepdims=True))
+    return shifted - mx.log(mx.sum(exp(shifted), axis=-1, keepdims=True))
 
 
-def lowest_or(reduce, x, axes, keepdims, empty):
-    """A maximum or minimum of x, which is ``empty`` where there are no elements."""
+def reduced(reduce, x, axes, keepdims, empty):
+    """A reduction of x, which gives ``empty`` where there is nothing to reduce: MLX's is undefined then."""
     if all(x.shape[axis] for axis in axes):
         return reduce(x, axis=axes, keepdims=keepdims)
     kept = [1 if axis in axes else extent for axis, extent in enumerate(x.shape) if keepdims or axis not in axes]
@@ -161,6 +235,8 @@ def window_conv(x, weight, stride, padding, dilation, groups):
     """Convolution of x [N, C, …] with weight [O, C/groups, …] in element types for which MLX has none."""
     covered = windows(x, weight.shape[2:], stride, padding, dilation, 0)
     rank = x.ndim - 2
+    if not weight.shape[1]:
+        return mx.zeros((x.shape[0], weight.shape[0], *covered.shape[2 : 2 + rank]), x.dtype)
     batch, channels, places = covered.shape[0], weight.shape[1], covered.shape[2 : 2 + rank]
     covered = covered.reshape(batch, groups, 1, channels, *places, *weight.shape[2:])
     kernel = weight.reshape(1, groups, weight.shape[0] // groups, channels, *[1] * rank, *weight.shape[2:])
@@ -256,8 +332,9 @@ def band(queries, keys, window=None):
 def attention(q, k, v, scale, seen):
     """Attention to the keys that are seen; a query that sees none weighs all the same."""
     value = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=seen)
-    mean = mx.sum(v, axis=2, keepdims=True) / max(v.shape[2], 1)
-    mean = mx.repeat(mean, q.shape[1] // v.shape[1], axis=1)
+    if not v.shape[2]:
+        return value
+    mean = mx.repeat(mx.mean(v, axis=2, keepdims=True), q.shape[1] // v.shape[1], axis=1)
     return mx.where(mx.any(seen, axis=-1, keepdims=True), value, mean)
 
 
@@ -268,13 +345,14 @@ def causal_attention(q, k, v, scale):
     return attention(q, k, v, scale, band(q.shape[2], k.shape[2]))
 
 
-def plain_attention(q, k, v, scale, softcap=None, bias=None, seen=None):
+def plain_attention(q, k, v, scale, weigh, softcap=None, bias=None, seen=None):
     """Attention as products and a softmax, with bounded scores."""
     groups = q.shape[1] // k.shape[1]
-    return attention_weights(q, mx.repeat(k, groups, axis=1), scale, softcap, bias, seen) @ mx.repeat(v, groups, axis=1)
+    weights = attention_weights(q, mx.repeat(k, groups, axis=1), scale, weigh, softcap, bias, seen)
+    return weights @ mx.repeat(v, groups, axis=1)
 
 
-def attention_weights(q, k, scale, softcap=None, bias=None, seen=None):
+def attention_weights(q, k, scale, weigh, softcap=None, bias=None, seen=None):
     """How much each key counts."""
     scores = (q @ k.swapaxes(2, 3)) * scale
     if softcap is not None:
@@ -283,15 +361,15 @@ def attention_weights(q, k, scale, softcap=None, bias=None, seen=None):
         scores = scores + bias
     if seen is not None:
         scores = mx.where(seen, scores, -1e9)
-    return mx.softmax(scores, axis=-1, precise=True)
+    return weigh(scores, axis=-1)
 
 
-def attention_gradients(q, k, v, dy, scale, bias=None, seen=None):
+def attention_gradients(q, k, v, dy, scale, weigh, bias=None, seen=None):
     """The gradients by q, k and v, all with heads in front of the sequence."""
     heads = k.shape[1]
     groups = q.shape[1] // heads
     k, v = mx.repeat(k, groups, axis=1), mx.repeat(v, groups, axis=1)
-    weights = attention_weights(q, k, scale, bias=bias, seen=seen)
+    weights = attention_weights(q, k, scale, weigh, bias=bias, seen=seen)
     d_weights = dy @ v.swapaxes(2, 3)
     d_scores = weights * (d_weights - (weights * d_weights).sum(axis=-1, keepdims=True)) * scale
     if seen is not None:
