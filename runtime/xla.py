@@ -14,13 +14,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, FunctionType, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import BFloat16Type, BoolAttr, FunctionType, ModuleOp, StringAttr, TensorType, i1, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import Argument, arguments, main_function
-from rlx_dialect.lowering.to_stablehlo.dialect import OPERATIONS
+from rlx_dialect.lowering.to_stablehlo.dialect import OPERATIONS, CustomCallOp
 from rlx_dialect.lowering.to_stablehlo.sharding import Mesh, Split, splits
 from rlx_dialect.ops.constant import dense_elements
 from rlx_dialect.runtime.engine import Signature, Slot, bind
@@ -74,10 +74,13 @@ def _wrap(b: Builder, argument: BlockArgument, unknown: TensorType, known: Tenso
     rank = len(known.get_shape())
     numbers = dense_elements(np.array(known.get_shape(), np.int64), TensorType(i64, [rank]))
     constant = b.insert(OPERATIONS["constant"].create(result_types=[numbers.type], properties={"value": numbers}))
-    wrapper = OPERATIONS["custom_call"].create(
+    wrapper = CustomCallOp.create(
         operands=[argument, constant.results[0]],
         result_types=[unknown],
-        properties={"call_target_name": StringAttr("stablehlo.shape_refinement_operand_wrapper")},
+        properties={
+            "call_target_name": StringAttr("stablehlo.shape_refinement_operand_wrapper"),
+            "has_side_effect": BoolAttr(0, i1),
+        },
         attributes={"indices_of_shape_operands": dense_elements(np.array([1]), TensorType(i64, [1]))},
     )
     b.insert(wrapper)

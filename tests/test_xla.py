@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import assert_close, op_module, parse
+from op_cases import one_each
 from test_onnx_models import magika
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -55,7 +56,7 @@ from rlx_dialect.runtime.tpu import compile_ahead
 from rlx_dialect.runtime.xla import XlaEngine, XlaError, XlaExecutable
 from rlx_dialect.samples import EDGES
 from rlx_dialect.weights import random_weights
-from rlx_dialect.xdsl_compat import rlx_context
+from rlx_dialect.xdsl_compat import InterpretationError, rlx_context
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.mlir"))
 
@@ -139,6 +140,36 @@ def test_each_combination_of_shapes_is_compiled_once(monkeypatch: pytest.MonkeyP
         executable.run({"arg0": np.zeros((2, 3), np.float32), "arg1": np.zeros((4, 3), np.float32)})
     with pytest.raises(BindingError, match="input 'arg1' is missing"):
         executable.run({"arg0": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("line", "shapes"),
+    [
+        ("rlx.matmul %x, %y : (T, T) -> T", [(2, 3), (1, 5)]),
+        ("rlx.concat %x, %y {axis = 0} : (T, T) -> T", [(2, 3), (2, 1)]),
+        ("rlx.kv_append %x, %y {axis = 0, pos = 2} : (T, T) -> T", [(4, 3), (3, 3)]),
+        ("rlx.kv_append %x, %y {axis = 0, pos = 0} : (T, T) -> T", [(4, 3), (3, 2)]),
+        ("rlx.gather_elements %x, %i {axis = 0} : (T, tensor<?x?xi32>) -> T", [(4, 3), (4, 4)]),
+        ("rlx.scatter_elements add %x, %i, %y {axis = 0} : (T, tensor<?x?xi32>, T) -> T", [(4, 3), (4, 4)]),
+        ("rlx.narrow %x {axis = 0, start = 2, len = 3} : T -> tensor<3x?xf32>", [(4, 3), (1, 1)]),
+        ("rlx.reshape %x {new_shape = [5, 2]} : T -> tensor<5x2xf32>", [(4, 3), (1, 1)]),
+        ("rlx.binary add %x, %y : (T, T) -> tensor<3x?xf32>", [(4, 3), (4, 3)]),
+    ],
+)
+def test_unknown_extents_that_do_not_fit(line: str, shapes: list[tuple[int, int]]):
+    text = line.replace("T", "tensor<?x?xf32>")
+    type = text.rpartition(" ")[2]
+    module = parse(f"""
+      func.func @main(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> {type} {{
+        %i = rlx.cast %y : tensor<?x?xf32> -> tensor<?x?xi32>
+        %0 = {text}
+        func.return %0 : {type}
+      }}""")
+    values = {f"arg{i}": np.zeros(shape, np.float32) for i, shape in enumerate(shapes)}
+    with pytest.raises(InterpretationError):
+        run_reference(module, values)
+    with pytest.raises(XlaError, match="XLA: "):
+        compiled(module, optimised=False).run(values)
 
 
 def test_parameters_are_bound_once_and_may_have_unknown_extents():
@@ -362,6 +393,17 @@ def test_the_examples_compile_for_a_tpu():
     LowerToStablehlo("default").apply(rlx_context(), tokens)
     modules["mlp on four chips"] = tokens
     assert all(size > 10_000 for size in compile_ahead(modules).values())
+
+
+def test_every_operation_compiles_for_a_tpu():
+    modules: dict[str, ModuleOp] = {}
+    for case in one_each():
+        if case.static:
+            module = case.module()
+            LowerToStablehlo("default").apply(rlx_context(), module)
+            modules[case.op] = module
+    assert len(modules) > 90
+    assert compile_ahead(modules).keys() == modules.keys()
 
 
 def test_what_does_not_fit_a_tpu_is_said():

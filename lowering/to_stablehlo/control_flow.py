@@ -74,6 +74,8 @@ def scan(op: ScanOp, c: Conversion) -> SSAValue:
     """A loop that carries the step, the carry, the trajectory where it is wanted, and all that steps see."""
     count = op.num_bcast.value.data
     others, saves = list(op.others), op.save_trajectory is not None
+    for part in others[count:]:
+        c.require(c.extents(part)[0], "EQ", op.steps)
     carry_type = op.init.type
     state = [c.scalar(0, i32), c.cast(op.init, carry_type)]
     if saves:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -50,7 +50,6 @@ PROPERTIES: Mapping[str, tuple[str, ...]] = {
         "batch_group_count",
         "precision_config",
     ),
-    "custom_call": ("call_target_name",),
     "dot_general": ("dot_dimension_numbers", "precision_config"),
     "dynamic_broadcast_in_dim": ("broadcast_dimensions",),
     "dynamic_gather": ("dimension_numbers",),
@@ -95,6 +94,17 @@ class ReturnOp(IRDLOperation):
     name = "stablehlo.return"
     arguments = var_operand_def()
     traits = traits_def(Pure(), IsTerminator())
+
+
+@irdl_op_definition
+class CustomCallOp(IRDLOperation):
+    """A call of something that XLA knows by name; further attributes are for that."""
+
+    name = "stablehlo.custom_call"
+    arguments = var_operand_def()
+    values = var_result_def()
+    call_target_name = prop_def(StringAttr)
+    has_side_effect = prop_def(IntegerAttr)
 
 
 OPERATIONS: Mapping[str, type[HloOp]] = {
@@ -225,5 +235,5 @@ _ATTRIBUTES: list[type[Attribute]] = [
     MeshAttr,
 ]
 
-STABLEHLO = Dialect("stablehlo", [*OPERATIONS.values(), ReturnOp, MeshOp], _ATTRIBUTES)
+STABLEHLO = Dialect("stablehlo", [*OPERATIONS.values(), CustomCallOp, ReturnOp, MeshOp], _ATTRIBUTES)
 """For a context that reads the text back into these classes; see the module."""

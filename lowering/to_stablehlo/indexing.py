@@ -81,6 +81,9 @@ def _tuples(c: Tensors, parts: Sequence[SSAValue]) -> SSAValue:
 
 def _element_tuples(c: Tensors, data: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
     """The own position of each index, but the index along ``axis``."""
+    for a, (index, extent) in enumerate(zip(c.extents(indices), c.extents(data), strict=True)):
+        if a != axis:
+            c.require(index, "LE", extent)
     places = positions(c, indices, c.extents(data)[axis])
     own, element = c.extents(places), element_of(places)
     return _tuples(c, [places if a == axis else c.iota(own, a, element) for a in range(len(own))])
@@ -97,6 +100,8 @@ def _nd_tuples(c: Tensors, data: SSAValue, indices: SSAValue, batch: int) -> SSA
     own, shape, last = c.extents(data), c.extents(indices), rank_of(indices) - 1
     depth = shape[-1]
     assert isinstance(depth, int)
+    for a in range(batch):
+        c.require(shape[a], "EQ", own[a])
     components = [
         positions(c, c.reshape(c.narrow(indices, last, i, 1), shape[:-1]), own[batch + i]) for i in range(depth)
     ]
@@ -125,6 +130,9 @@ def scattered(
 ) -> SSAValue:
     """The data changed at ``indices``: as :func:`gathered`, where axes ``window`` of updates are the data's others."""
     element = element_of(data)
+    kept = [e for a, e in enumerate(c.extents(data)) if a not in axes]
+    for place, extent in zip(window, kept, strict=True):
+        c.require(c.extents(updates)[place], "EQ", extent)
     numbers = ScatterAttr.of(
         f"update_window_dims = {listed(window)}, inserted_window_dims = {listed(sorted(axes))}, "
         f"scatter_dims_to_operand_dims = {listed(axes)}, index_vector_dim = {vector}"
@@ -180,6 +188,11 @@ def scatter_elements(op: ScatterElementsOp, c: Conversion) -> SSAValue:
 
 @lowers(KvAppendOp)
 def kv_append(op: KvAppendOp, c: Conversion) -> SSAValue:
+    for axis, (new, extent) in enumerate(zip(c.extents(op.update), c.extents(op.cache), strict=True)):
+        if axis == op.axis_index:
+            c.require(c.plus(new, op.pos.value.data), "LE", extent)
+        else:
+            c.require(new, "EQ", extent)
     starts = [op.pos.value.data if a == op.axis_index else 0 for a in range(len(op.shape(0)))]
     operands = [op.cache, op.update, *(c.scalar(s, i32) for s in starts)]
     return c.made("dynamic_update_slice", operands, op.element(0), c.extents(op.cache))

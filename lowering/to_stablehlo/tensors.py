@@ -14,10 +14,12 @@ import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    BoolAttr,
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    StringAttr,
     TensorType,
     i1,
     i32,
@@ -28,7 +30,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from rlx_dialect.attributes import BinaryKind, ReduceKind
 from rlx_dialect.base import element_of, rank_of, shape_of
 from rlx_dialect.dtypes import Array, is_bool, is_narrow, storage_dtype, wide_element
-from rlx_dialect.lowering.to_stablehlo.dialect import OPERATIONS, DirectionAttr, DotAttr, PrecisionAttr, ReturnOp
+from rlx_dialect.lowering.to_stablehlo.dialect import (
+    OPERATIONS,
+    CustomCallOp,
+    DirectionAttr,
+    DotAttr,
+    PrecisionAttr,
+    ReturnOp,
+)
 from rlx_dialect.ops.constant import dense_elements
 from rlx_dialect.ops.reduction import COMBINES, highest, lowest
 from rlx_dialect.shapes import DYNAMIC, is_static, product
@@ -192,6 +201,20 @@ class Tensors:
             if not isinstance(extent, int):
                 result = self.times(result, extent)
         return result
+
+    def require(self, a: Extent, direction: str, b: Extent) -> None:
+        """XLA refuses shapes where ``direction`` (EQ or LE) does not hold of extents that nothing else checks."""
+        if a == b or (isinstance(a, int) and isinstance(b, int)):
+            return
+        holds = self.compare(direction, self.extent(a), self.extent(b))
+        message = "unknown extents do not fit each other: {0} " + {"EQ": "is not", "LE": "exceeds"}[direction] + " {1}"
+        self.b.insert(
+            CustomCallOp.create(
+                operands=[holds, self.extent(a), self.extent(b)],
+                properties={"call_target_name": StringAttr("shape_assertion"), "has_side_effect": BoolAttr(1, i1)},
+                attributes={"error_message": StringAttr(message)},
+            )
+        )
 
     def vector(self, extents: Sequence[Extent]) -> SSAValue:
         """Extents as a tensor [n] of i32, which operations of dynamic shape take."""
