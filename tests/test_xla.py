@@ -299,6 +299,19 @@ def test_nan_and_infinities_in_what_looks_at_many_elements():
         assert_close(executable.run(values), run_reference(module, values), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("element", ["ui8", "i8", "ui16", "ui32", "i64"])
+def test_narrow_indices_reach_every_position(element: str):
+    module = parse(f"""
+      func.func @main(%x: tensor<300x2xf32>, %i: tensor<300x2x{element}>) -> tensor<300x2xf32> {{
+        %0 = rlx.gather_elements %x, %i {{axis = 1}} : (tensor<300x2xf32>, tensor<300x2x{element}>) -> tensor<300x2xf32>
+        func.return %0 : tensor<300x2xf32>
+      }}""")
+    rng = np.random.default_rng(0)
+    dtype = np.dtype(element.replace("ui", "uint") if element.startswith("u") else element.replace("i", "int"))
+    values = {"arg0": rng.random((300, 2), np.float32), "arg1": rng.integers(0, 2, (300, 2)).astype(dtype)}
+    assert_close(compiled(module, optimised=False).run(values), run_reference(module, values))
+
+
 # Several devices.
 
 SHARDINGS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import ScatterReduction
@@ -28,12 +28,14 @@ from rlx_dialect.shapes import is_static
 
 
 def positions(c: Tensors, indices: SSAValue, extent: Extent) -> SSAValue:
-    """Indices with negative ones counted from the end of an axis of ``extent``; i8 and i16 as i32."""
+    """Indices with negative ones counted from the end of an axis of ``extent``; those below 32 bits as i32."""
     element = element_of(indices)
-    if is_unsigned(element):
-        return indices
-    if element.bitwidth < 32:  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(element, IntegerType)
+    unsigned = is_unsigned(element)
+    if element.width.data < 32:
         indices, element = c.convert(indices, i32), i32
+    if unsigned:
+        return indices
     length = c.broadcast(as_number(c, extent, element), [], c.extents(indices))
     negative = c.compare("LT", indices, c.like(indices, 0))
     return c.same("select", negative, c.same("add", indices, length), indices)
