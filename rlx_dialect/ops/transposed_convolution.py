@@ -301,7 +301,7 @@ class ConvBackwardWeightOp(FloatWindowOp):
         window, rank, groups = self.window, self.spatial_rank, self.groups.value.data
         x, dy = Term(b, self.x), Term(b, self.dy)
         spatial = list(range(2, 2 + rank))
-        if DYNAMIC in (*x.shape[2:], *dy.shape[2:]):
+        if DYNAMIC in (*x.shape, *dy.shape[2:]):
             return self.as_results(self._by_taps(x, dy).value)
         if groups == 1:
             swapped = x.transpose([1, 0, *spatial])
