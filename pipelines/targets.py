@@ -115,6 +115,7 @@ MLX = Target(
     "rlx-lower-to-mlx",
     GPU_EPILOGUES,
     unfuses_regions=True,
+    loops=True,
     variables=METAL_VARIABLES,
     other_lowerings={"linalg": "rlx-lower-to-linalg"},
 )
