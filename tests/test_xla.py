@@ -61,9 +61,9 @@ from rlx_dialect.xdsl_compat import InterpretationError, rlx_context
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.mlir"))
 
 
-def lowered(module: ModuleOp) -> ModuleOp:
+def lowered(module: ModuleOp, precision: str = "highest") -> ModuleOp:
     clone = module.clone()
-    LowerToStablehlo().apply(rlx_context(), clone)
+    LowerToStablehlo(precision).apply(rlx_context(), clone)
     return clone
 
 
@@ -393,28 +393,29 @@ def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatc
         use(op_module(lambda x: ActivationOp("exp", x), TensorType(f32, [2])))
 
 
-def test_the_examples_compile_for_a_tpu():
-    modules: dict[str, ModuleOp] = {}
-    for path in EXAMPLES:
-        module = example(path.stem)
-        run_named(module, "tpu-fuse")
-        # Exact products of f32 are six of bf16 on a TPU, and take its compiler ten times as long.
-        LowerToStablehlo("highest" if path.stem == "mlp" else "default").apply(rlx_context(), module)
-        modules[path.stem] = module
-    tokens = split(example("mlp"), "data=2,model=2", SHARDINGS)
-    run_named(tokens, "tpu-fuse")
-    LowerToStablehlo("default").apply(rlx_context(), tokens)
-    modules["mlp on four chips"] = tokens
-    assert all(size > 10_000 for size in compile_ahead(modules).values())
+def for_tpu(module: ModuleOp, precision: str = "default") -> ModuleOp:
+    """Exact products of f32 are six of bf16 on a TPU, and take its compiler ten times as long."""
+    module = module.clone()
+    run_named(module, "tpu-fuse")
+    return lowered(module, precision)
+
+
+def test_the_examples_and_magika_compile_for_a_tpu():
+    modules = {path.stem: for_tpu(example(path.stem)) for path in EXAMPLES}
+    modules["magika"] = for_tpu(magika(1).module)
+    modules["mlp, exactly"] = for_tpu(example("mlp"), "highest")
+    modules["mlp on four chips"] = for_tpu(split(example("mlp"), "data=2,model=2", SHARDINGS))
+    sizes = compile_ahead(modules)
+    assert sizes.keys() == modules.keys()
+    assert min(sizes.values()) > 10_000
+    assert sizes["mlp, exactly"] > sizes["mlp"]
 
 
 def test_every_operation_compiles_for_a_tpu():
     modules: dict[str, ModuleOp] = {}
     for case in one_each():
         if case.static:
-            module = case.module()
-            LowerToStablehlo("default").apply(rlx_context(), module)
-            modules[case.op] = module
+            modules[case.op] = lowered(case.module(), "default")
     assert len(modules) > 90
     assert compile_ahead(modules).keys() == modules.keys()
 
@@ -423,6 +424,6 @@ def test_what_does_not_fit_a_tpu_is_said():
     huge = op_module(lambda x, y: BinaryOp("add", x, y), *[TensorType(f32, [200_000, 200_000])] * 2)
     many = split(example("mlp"), "data=2,model=4", SHARDINGS)
     with pytest.raises(XlaError) as error:
-        compile_ahead({"huge": lowered(huge), "many": lowered(many)})
+        compile_ahead({"huge": for_tpu(huge), "many": for_tpu(many)})
     assert "huge: " in str(error.value)
     assert "many: a mesh of 8 devices, and the topology has 4" in str(error.value)
