@@ -18,15 +18,20 @@ from rlx_dialect.runtime.mlx import MlxEngine
 from rlx_dialect.xdsl_compat import rlx_context
 
 
-def uncompiled_run(module: ModuleOp, values: Mapping[str, Array]) -> list[Array]:
-    """The results on MLX of a lowered clone; MLX's compiler, which starts g++ for each kernel, is switched off."""
+def compiled_run(module: ModuleOp, values: Mapping[str, Array]) -> list[Array]:
+    """The results on MLX of a lowered clone."""
     clone = module.clone()
     LowerToMlx().apply(rlx_context(), clone)
     params = {a.name: values[a.name] for a in arguments(main_function(clone)) if a.kind == "param"}
     inputs = {name: value for name, value in values.items() if name not in params}
+    return MlxEngine().compile(clone, params).run(inputs)
+
+
+def uncompiled_run(module: ModuleOp, values: Mapping[str, Array]) -> list[Array]:
+    """The same without MLX's compiler, which starts g++ for each kernel."""
     mx.disable_compile()
     try:
-        return MlxEngine().compile(clone, params).run(inputs)
+        return compiled_run(module, values)
     finally:
         mx.enable_compile()
 

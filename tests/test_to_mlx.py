@@ -23,8 +23,9 @@ from rlx_dialect.dtypes import Array, round_to
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_mlx import LowerToMlx, python_module
-from rlx_dialect.ops.attention import AttentionOp
+from rlx_dialect.ops.attention import AttentionOp, RopeOp
 from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.rope import RopeBackwardOp
 from rlx_dialect.pipelines.named import run_named
 from rlx_dialect.pipelines.rlx_opt import main as rlx_opt
 from rlx_dialect.runtime import rlx_run
@@ -235,6 +236,23 @@ def test_attention_masks(kind: str, element: Any, dynamic: bool):
                 types[3] = TensorType(element, (1, 4, DYNAMIC, DYNAMIC))
         module = op_module(lambda *o, options=options: AttentionOp(*o, **options), *types)
         assert_same(module, {f"arg{i}": a for i, a in enumerate(arrays)})
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("style", ["neox", "gptj"])
+def test_rope_with_constant_tables_is_the_fused_call_where_angles_are_multiples(style: str, plain: bool):
+    angles = np.arange(300)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    angles = angles if plain else np.sqrt(angles)
+    for op_class in (RopeOp, RopeBackwardOp):
+        for layout, shape in (("bsd", (2, 290, 24)), ("bshd", (2, 290, 2, 12)), ("bhsd", (2, 2, DYNAMIC, 12))):
+            g = GraphBuilder()
+            x = g.input("x", shape)
+            tables = [g.constant(function(angles)).ssa for function in (np.cos, np.sin)]
+            op = op_class(x.ssa, *tables, head_dim=12, n_rot=8, style=style, layout=layout)
+            g.output("y", g.insert(op))
+            module = g.module()
+            assert ("mx.fast.rope(" in python_module(lowered(module))) == plain
+            assert_same(module, random_values(module, dynamic=300))
 
 
 # Regions and control flow by the whole pipeline.

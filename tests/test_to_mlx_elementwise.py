@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
-from mlx_helpers import assert_agrees, uncompiled_run
+from mlx_helpers import assert_agrees, compiled_run, uncompiled_run
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, bf16, f16, f32, f64, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -53,7 +53,7 @@ def pairs(element: Attribute) -> list[Array]:
     return [first, second, np.roll(first, 5)]
 
 
-def check(builds: Iterable[tuple[Build, Sequence[Attribute], Sequence[Array]]]) -> None:
+def check(builds: Iterable[tuple[Build, Sequence[Attribute], Sequence[Array]]], *, compiled: bool = False) -> None:
     """All the operations in one graph, each with arguments of its own, against the reference."""
     operations = list(builds)
     types = [
@@ -72,7 +72,7 @@ def check(builds: Iterable[tuple[Build, Sequence[Attribute], Sequence[Array]]]) 
     module.verify()
     arrays = [a for _, _, arrays in operations for a in arrays]
     values = {f"arg{i}": a for i, a in enumerate(arrays)}
-    assert_agrees(module, uncompiled_run(module, values), values)
+    assert_agrees(module, (compiled_run if compiled else uncompiled_run)(module, values), values)
 
 
 @pytest.mark.parametrize("element", NUMBERS, ids=str)
@@ -97,6 +97,17 @@ def test_pairs_of_elements(element: Attribute):
         finite = [np.where(np.abs(x.astype(np.float64)) > 1e4, 3, x).astype(x.dtype) for x in (a, b, c)]
         operations.append((FmaOp, [element] * 3, finite))
     check(operations)
+
+
+def test_kernels_that_mlx_compiles_keep_nan_and_infinities():
+    a, b, _ = pairs(f32)
+    kinds = (BinaryKind.MAX, BinaryKind.MIN, BinaryKind.DIV, BinaryKind.POW, BinaryKind.MOD)
+    operations: list[tuple[Build, Sequence[Attribute], Sequence[Array]]] = [
+        (lambda x, y, k=k: BinaryOp(k, x, y), [f32] * 2, [a, b]) for k in kinds
+    ]
+    some = (ActivationKind.RELU, ActivationKind.SIGN, ActivationKind.GELU, ActivationKind.SOFTPLUS, ActivationKind.ELU)
+    operations += [(lambda x, k=k: ActivationOp(k, x), [f32], [a]) for k in some]
+    check(operations, compiled=True)
 
 
 @pytest.mark.parametrize("source", TYPES, ids=str)

@@ -1,4 +1,4 @@
-"""Attention by MLX's fused form, its gradients, and rotary embedding.
+"""Attention by MLX's fused form, and its gradients.
 
 f16 and bf16 are converted to f32 first: MLX's form for the CPU would round the scores.
 """
@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from rlx_dialect.attributes import AttentionInput, AttentionLayout, MaskKind, RopeStyle
+from rlx_dialect.attributes import AttentionInput, AttentionLayout, MaskKind
 from rlx_dialect.base import element_of, rank_of, shape_of
 from rlx_dialect.dtypes import is_bool, is_narrow
 from rlx_dialect.lowering.to_mlx.conversion import lowers
 from rlx_dialect.lowering.to_mlx.reduction import softmax_function
 from rlx_dialect.lowering.to_mlx.writer import Writer, is_f64
-from rlx_dialect.ops.attention import AttentionOp, RopeOp, RotaryOp
+from rlx_dialect.ops.attention import AttentionOp
 from rlx_dialect.ops.attention_backward import AttentionBackwardAllOp, AttentionBackwardOp, AttentionGradientOp
 from rlx_dialect.ops.attention_scores import ScoresOp
-from rlx_dialect.ops.rope import RopeBackwardOp
 from rlx_dialect.shapes import DYNAMIC
 
 _TURNED = "mx.swapaxes({x}, 1, 2)"
@@ -130,20 +129,3 @@ def attention_backward(op: AttentionGradientOp, w: Writer) -> str:
     else:
         value = f"mx.concatenate({gradients}, axis=0)"
     return w.narrowed(_layout_back(w, value, layout, op.result), element)
-
-
-@lowers(RopeOp, RopeBackwardOp)
-def rope(op: RotaryOp, w: Writer) -> str:
-    """Pairs of lanes turned by the angles of the tables, or the other way round."""
-    value, cos, sin = (w.wide(o) for o in op.operands)
-    packed = op.layout.data is AttentionLayout.BSD
-    shape = w.extents(op.operands[0])
-    dim = op.head_dim.value.data
-    if packed:
-        value = f"{value}.reshape({shape[0]}, {shape[1]}, {op.shape(0)[2] // dim}, {dim})"
-    sin = f"-{sin}" if op.INVERSE else sin
-    traditional = op.style.data is RopeStyle.GPTJ
-    value = w.call("rotated", value, cos, sin, op.seq_axis, op.rotated, traditional)
-    if packed:
-        value = f"{value}.reshape({', '.join(shape)})"
-    return w.narrowed(value, op.element(0))

@@ -98,8 +98,9 @@ class _Module:
             if not isinstance(op, RlxOp):
                 raise NotLowered("it is not of the RLX dialect")
             lowering = LOWERINGS.get(type(op))
-            if lowering is None or (why := _why_not(op, "mlx")) is not None:
-                raise NotLowered("MLX has no form of its own for it" if lowering is None else str(why))
+            why = _why_not(op, "mlx")
+            if lowering is None or why is not None:
+                raise NotLowered(why or "MLX has no form of its own for it")
             found = lowering(op, w)
             expressions = [found] if isinstance(found, str) else found
         except NotLowered as error:

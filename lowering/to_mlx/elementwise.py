@@ -76,7 +76,7 @@ def activated(w: Writer, kind: ActivationKind, x: str, *, f64: bool) -> str:
         return w.call("sign", x)
     if (helper := HELPERS.get(kind)) is not None:
         return w.call(f"{helper}_f64" if f64 else helper, x)
-    text = (EXACT | FORMULAS)[kind].format(x=x)
+    text = {**EXACT, **FORMULAS}[kind].format(x=x)
     if f64:
         for function, helper in F64.items():
             if function in text:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Block, SSAValue
 
 from rlx_dialect.base import rank_of
@@ -30,7 +32,7 @@ def _literals(op: RegionOp, w: Writer) -> list[str | None]:
     return found
 
 
-def _function(op: RegionOp, w: Writer, literals: list[str | None]) -> str:
+def _function(op: RegionOp, w: Writer, literals: Sequence[str | None]) -> str:
     """The name of the function of the body, whose parameters are the operands without a literal."""
     inner, block = w.child(), op.body.block
     names = [n or inner.fresh(a, f"x{i}") for i, (a, n) in enumerate(zip(block.args, literals, strict=True))]
@@ -60,9 +62,9 @@ def _needed(block: Block) -> set[SSAValue]:
 
 @lowers(ElementwiseRegionOp)
 def elementwise_region(op: ElementwiseRegionOp, w: Writer) -> str:
-    literals = _literals(op, w)
+    literals: Sequence[str | None] = _literals(op, w)
     if all(literals):
-        literals = [None] * len(literals)
+        literals = [None for _ in literals]
     name = _function(op, w, literals)
     arguments = [w.value(o) for o, n in zip(op.inputs, literals, strict=True) if n is None]
     if op.prologue is not None:

@@ -13,7 +13,7 @@ from importlib.resources import files
 @cache
 def _functions() -> dict[str, tuple[str, frozenset[str]]]:
     """Text and used names of each function, in the order of the file."""
-    source = (files(__package__) / "python" / "helpers.py").read_text(encoding="utf-8")
+    source = (files(__name__.rpartition(".")[0]) / "python" / "helpers.py").read_text(encoding="utf-8")
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):

@@ -101,7 +101,7 @@ def number(value: object, element: Attribute) -> str:
 
 def _shortest(value: np.generic, element: Attribute) -> object:
     # The shortest text of a float32 reads as the double next to it, and rounds to it again.
-    if isinstance(value, np.float32 | np.float16) and not isinstance(element, Float64Type):
+    if value.dtype in (np.float32, np.float16) and not isinstance(element, Float64Type):
         return float(str(value))
     return value.item()
 

@@ -205,7 +205,7 @@ def reduced(reduce, x, axes, keepdims, empty):
 
 def windows(x, kernel, stride, padding, dilation, fill):
     """[N, C, output…, kernel…]: what a window that slides over the spatial axes of x [N, C, …] covers."""
-    x = mx.contiguous(mx.pad(x, ((0, 0), (0, 0), *padding), constant_values=mx.array(fill, x.dtype)))
+    x = mx.contiguous(mx.pad(x, [(0, 0), (0, 0), *padding], constant_values=mx.array(fill, x.dtype)))
     steps = [1]
     for extent in reversed(x.shape[1:]):
         steps.insert(0, steps[0] * extent)
@@ -425,7 +425,7 @@ def welch_peaks(spectrum, k, segments):
     mean = power.reshape(power.shape[0] // segments, segments, bins).mean(axis=1)
     order = sorted_indices(mean, 1, True)[:, :k]
     pairs = mx.stack([order.astype(mx.float32), mx.take_along_axis(mean, order, axis=1)], axis=-1)
-    return mx.pad(pairs.reshape(pairs.shape[0], 2 * order.shape[1]), ((0, 0), (0, 2 * (k - order.shape[1]))))
+    return mx.pad(pairs.reshape(pairs.shape[0], 2 * order.shape[1]), [(0, 0), (0, 2 * (k - order.shape[1]))])
 
 
 def log_mel(spectrum, filters):
