@@ -1,6 +1,6 @@
-"""The helpers that printed modules may hold: functions of ``python/helpers.py``, taken from there as text.
+"""The helpers that printed modules may hold: functions of the files in ``python/``, taken from there as text.
 
-That file imports MLX, so it is read and never imported here.
+Those files import MLX, so they are read and never imported here.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from importlib.resources import files
 
 @cache
 def _functions() -> dict[str, tuple[str, frozenset[str]]]:
-    """Text and used names of each function, in the order of the file."""
-    source = (files(__name__.rpartition(".")[0]) / "python" / "helpers.py").read_text(encoding="utf-8")
+    """Text and used names of each function, in the order of the files."""
     found: dict[str, tuple[str, frozenset[str]]] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
-            text = ast.get_source_segment(source, node)
-            assert text is not None
-            found[node.name] = text, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    for name in ("double.py", "helpers.py"):
+        source = (files(__name__.rpartition(".")[0]) / "python" / name).read_text(encoding="utf-8")
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef):
+                text = ast.get_source_segment(source, node)
+                assert text is not None
+                found[node.name] = text, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
     return found
 
 
@@ -42,5 +43,5 @@ class Snippets:
         return found
 
     def texts(self, names: set[str]) -> list[str]:
-        """The functions in the order of the file."""
+        """The functions in the order of the files."""
         return [text for name, (text, _) in _functions().items() if name in names]
