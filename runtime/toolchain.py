@@ -8,6 +8,7 @@ its time or memory, is :class:`ToolFailed` with its first error lines and the co
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -19,6 +20,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.xdsl_compat import print_generic
@@ -188,4 +190,15 @@ def portable_text(module: ModuleOp) -> str:
     for op in module.walk():
         if op.name.startswith("rlx."):
             raise ValueError(f"'{op.name}' is left in a module that is handed to another compiler: lower it first")
-    return print_generic(module)
+    return _TRUTHS.sub(_as_words, print_generic(module))
+
+
+_TRUTHS = re.compile(r'dense<"0x([0-9A-F]*)"> : (tensor<([0-9x]*)xi1>)')
+"""Many truth values as xDSL writes them, a byte each."""
+
+
+def _as_words(match: re.Match[str]) -> str:
+    """The same in words: MLIR reads a bit each, newer releases a byte of 0 or 1."""
+    values = np.frombuffer(bytes.fromhex(match[1]), np.uint8) != 0
+    words = str(values.reshape([int(extent) for extent in match[3].split("x")]).tolist()).lower()
+    return f"dense<{words}> : {match[2]}"

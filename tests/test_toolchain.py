@@ -1,9 +1,14 @@
+import re
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import parse
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, i1
 
+from rlx_dialect.ops.constant import dense_elements
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.toolchain import TOOLS, Tool, ToolFailed, ToolMissing, find, portable_text, run
 
@@ -74,6 +79,14 @@ def test_portable_text_is_taken_with_its_rlx_attributes():
     text = portable_text(parse(MODULE))
     for tool in ("mlir-opt", "iree-opt"):
         assert "rlx.note" in run(tool, ["-"], text).decode()
+
+
+@pytest.mark.parametrize("tool", ["mlir-opt", "iree-opt"])
+def test_many_truth_values_survive(tool: str):
+    flags = np.random.default_rng(0).random((7, 43)) < 0.5
+    module = ModuleOp([ConstantOp(dense_elements(flags, TensorType(i1, flags.shape)))])
+    text = run(tool, ["-", "--mlir-print-elementsattrs-with-hex-if-larger=-1"], portable_text(module)).decode()
+    assert [word == "true" for word in re.findall("true|false", text)] == flags.ravel().tolist()
 
 
 def test_portable_text_refuses_rlx_operations():

@@ -5,6 +5,7 @@ A window as rows of a matrix (im2col) is the same without a fold: each element o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -151,7 +152,7 @@ def _launch(
     folded = taps == len(shape)
     kernel = window.kernel if folded else ()
     slides = _slides(window, source, len(shape) + len(kernel), outputs, taps)
-    own = [0] * len(shape)
+    own: list[Extent] = [0] * len(shape)
     for axis, place in enumerate(channels):
         own[place] = source.strides[axis]
     split = len(shape)
@@ -194,7 +195,7 @@ def pool(op: PoolOp, h: Host) -> None:
         outputs=2,
         taps=len(result.shape),
         mean=is_mean,
-        divisor=product(window.kernel) if is_mean and always else None,
+        divisor=math.prod(window.kernel) if is_mean and always else None,
     )
 
 

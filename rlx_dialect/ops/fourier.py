@@ -42,7 +42,7 @@ class Complex:
 
     def times(self, factors: Array) -> Complex:
         """Multiplied by complex constants that broadcast."""
-        re, im = constant(self.real, factors.real), constant(self.real, factors.imag)
+        re, im = constant(self.real, np.real(factors)), constant(self.real, np.imag(factors))
         return Complex(self.real * re - self.imaginary * im, self.real * im + self.imaginary * re)
 
     def conjugate(self) -> Complex:
@@ -83,7 +83,8 @@ def _by_product(x: Complex, points: int) -> Complex:
     """Real and imaginary parts side by side, times a real matrix."""
     axis = x.real.rank - 1
     matrix = turns(np.outer(np.arange(points), np.arange(points)), points)
-    block = np.block([[matrix.real, matrix.imag], [-matrix.imag, matrix.real]])
+    re, im = np.real(matrix), np.imag(matrix)
+    block = np.block([[re, im], [-im, re]])
     both = x.real.concat(axis, x.imaginary)
     product = both.insert(MatMulOp(both.value, constant(both, block).value))
     return Complex(product.narrow(axis, 0, points), product.narrow(axis, points, points))

@@ -54,8 +54,8 @@ class Taps:
         line = ones_along(self.x, axis + 2, i32).reshape([1, 1, DYNAMIC])
         line = spatially_padded(line, [self.window.padding[axis]])
         w = self.window
-        options = {"stride": [w.stride[axis]], "dilation": [w.dilation[axis]]}
-        return positions(line.insert(PoolOp("max", line.value, [w.kernel[axis]], **options)), 2)
+        kernel, stride, dilation = [w.kernel[axis]], [w.stride[axis]], [w.dilation[axis]]
+        return positions(line.insert(PoolOp("max", line.value, kernel, stride=stride, dilation=dilation)), 2)
 
     def coordinate(self, axis: int, offset: int) -> Term:
         """Where the tap at ``offset`` lies in the padded operand, along spatial ``axis``: [output]."""

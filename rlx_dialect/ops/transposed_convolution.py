@@ -408,8 +408,8 @@ class MaxPoolBackwardOp(FloatWindowOp):
                 found = found & inside
             place = found.where(taps.flat_place(offsets), place)
         zeros = merge_axes(filled(x, 0.0), 2, rank)
-        flat = [merge_axes(term, 2, rank).value for term in (place, dy)]
-        total = zeros.insert(ScatterElementsOp(zeros.value, *flat, 2, reduction="add"))
+        places, terms = (merge_axes(term, 2, rank).value for term in (place, dy))
+        total = zeros.insert(ScatterElementsOp(zeros.value, places, terms, 2, reduction="add"))
         shaped = split_like(total, 2, x, range(2, 2 + rank))
         return self.as_results(shaped.cast(self.element(0)).value)
 
