@@ -196,6 +196,42 @@ def test_what_is_not_lowered_or_no_graph_does_not_print():
         python_module(parse("func.func @main(%x: f32) -> f32 {\n%0 = arith.addf %x, %x : f32\nfunc.return %0 : f32\n}"))
 
 
+def test_names_of_regions_and_constants_are_none_of_the_functions_they_stand_in():
+    text = """func.func @main(%x: tensor<2xf32>, %TABLE: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %y_body = rlx.activation exp %x : tensor<2xf32>
+  %table = rlx.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %sum = rlx.binary add %table, %TABLE : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %y = rlx.elementwise_region(%y_body) : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%a: f32):
+    %0 = rlx.activation neg %a : f32
+    rlx.yield %0 : f32
+  }
+  func.return %y, %sum : tensor<2xf32>, tensor<2xf32>
+}"""
+    assert_same(parse(text), random_values(parse(text)))
+
+
+def test_several_graphs_are_lowered_and_only_a_main_one_prints():
+    graph_text = "func.func @NAME(%x: tensor<2xf32>) -> tensor<2xf32> {\nfunc.return %x : tensor<2xf32>\n}\n"
+    module = lowered(parse(graph_text.replace("NAME", "a") + graph_text.replace("NAME", "run")))
+    with pytest.raises(ValueError, match="one function, or one named @main"):
+        python_module(module)
+    text = python_module(parse(graph_text.replace("NAME", "run") + graph_text.replace("NAME", "main")))
+    assert "def run_2(x):" in text
+    assert loaded(text)["run"]({"arg0": mx.array([1.0, 2.0])})["out0"].tolist() == [1, 2]
+
+
+def test_what_does_not_fit_a_cache_is_an_error():
+    text = """func.func @main(%c: tensor<?x2xf32>, %u: tensor<?x2xf32>) -> tensor<?x2xf32> {
+  %0 = rlx.kv_append %c, %u {axis = 0, pos = 2} : (tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  func.return %0 : tensor<?x2xf32>
+}"""
+    values = {"arg0": np.zeros((4, 2), np.float32), "arg1": np.ones((2, 2), np.float32)}
+    assert_same(parse(text), values)
+    with pytest.raises(MlxError, match="position 5 is outside extent 4"):
+        uncompiled_run(parse(text), {**values, "arg1": np.ones((3, 2), np.float32)})
+
+
 def test_mlx_itself_says_what_does_not_fit():
     text = "func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {\n"
     text += "%0 = rlx.binary add %x, %y : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>\n"

@@ -168,8 +168,8 @@ class _Module:
         rows = [row.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') for row in rows]
         return [f'{INDENT}"""', *(INDENT + row for row in rows), f'{INDENT}"""']
 
-    def text(self, module: ModuleOp) -> str:
-        main = main_function(module)
+    def functions(self, module: ModuleOp, main: FuncOp | None) -> list[list[str]]:
+        """The lines of every graph; raises LoweringError."""
         for name in ("INPUTS", "PARAMETERS", "OUTPUTS", "load", "run"):
             self.printed.names.fresh(name)
         bodies: list[list[str]] = []
@@ -180,10 +180,11 @@ class _Module:
                 self.problems.append(f"{describe(op)}: it is no graph")
         if self.problems:
             raise LoweringError("cannot be written for MLX", self.problems)
-        return self._assembled(main, bodies)
+        return bodies
 
-    def _assembled(self, main: FuncOp, bodies: Sequence[Sequence[str]]) -> str:
-        printed = self.printed
+    def text(self, module: ModuleOp) -> str:
+        main = main_function(module)
+        bodies, printed = self.functions(module, main), self.printed
         lines = [
             f'"""The graph @{main.sym_name.data} for MLX, as rlx-opt -t mlx-python wrote it.',
             "",
@@ -269,4 +270,4 @@ class LowerToMlx(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         refuse_unsupported("mlx", legalize(op, "mlx", "mlx"))
-        python_module(op)  # For its checks.
+        _Module().functions(op, None)  # For its checks.

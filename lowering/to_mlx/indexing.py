@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from rlx_dialect.attributes import ScatterReduction
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.to_mlx.conversion import lowers
-from rlx_dialect.lowering.to_mlx.shape import along
 from rlx_dialect.lowering.to_mlx.text import dtype, tuple_text
 from rlx_dialect.lowering.to_mlx.writer import Writer
 from rlx_dialect.ops.indexing import (
@@ -113,8 +112,5 @@ def kv_append(op: KvAppendOp, w: Writer) -> str:
         return cache
     assert element_of(op.cache) == element_of(op.update)
     if DYNAMIC in (shape_of(op.cache)[axis], shape_of(op.update)[axis]):
-        # MLX would move an update that does not fit; written like this it is an error.
-        end = f"{pos} + {w.extent(op.update, axis)}"
-        parts = [f"{along(cache, axis, f':{pos}')}, {update}, {along(cache, axis, f'{end}:')}"]
-        return f"mx.concatenate([{parts[0]}], axis={axis})"
+        return w.call("appended", cache, update, axis, pos)  # MLX would move an update that does not fit.
     return f"mx.slice_update({cache}, {update}, mx.array([{pos}]), axes=[{axis}])"

@@ -9,6 +9,7 @@ from rlx_dialect.lowering.to_mlx.conversion import lowers
 from rlx_dialect.lowering.to_mlx.text import dtype
 from rlx_dialect.lowering.to_mlx.writer import Writer
 from rlx_dialect.ops.sorting import ArgReduceOp, ArgSortOp, OrderOp, SortOp, TopKOp
+from rlx_dialect.shapes import DYNAMIC
 
 
 def _comparable(op: OrderOp, w: Writer) -> str:
@@ -41,5 +42,9 @@ def top_k(op: TopKOp, w: Writer) -> str:
 def arg_reduce(op: ArgReduceOp, w: Writer) -> str:
     function = "mx.argmax" if op.kind.data is ReduceKind.MAX else "mx.argmin"
     keep = ", keepdims=True" if op.keep_dim is not None else ""
-    value = f"{function}({_comparable(op, w)}, axis={op.axis_index}{keep})"
+    others = op.shape(0)[: op.axis_index] + op.shape(0)[op.axis_index + 1 :]
+    if DYNAMIC in others or 0 in others:
+        value = w.call("arg_reduced", function, _comparable(op, w), op.axis_index, op.keep_dim is not None)
+    else:
+        value = f"{function}({_comparable(op, w)}, axis={op.axis_index}{keep})"
     return f"{value}.astype({dtype(element_of(op.result))})"

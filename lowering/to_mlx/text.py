@@ -65,6 +65,8 @@ class Names:
     def __init__(self, reserved: Iterable[str] = (), outer: Names | None = None):
         self._used = {*keyword.kwlist, *dir(builtins), "mx", *reserved}
         self._outer = outer
+        self._inside: set[str] = set()
+        """Names of inner scopes, where one of this scope would be hidden."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._used or (self._outer is not None and name in self._outer)
@@ -75,10 +77,12 @@ class Names:
         if base[0].isdigit():
             base = f"v{base}"
         name, number = base, 1
-        while name in self:
+        while name in self or name in self._inside:
             number += 1
             name = f"{base}_{number}"
         self._used.add(name)
+        if self._outer is not None:
+            self._outer._inside.add(name)
         return name
 
 

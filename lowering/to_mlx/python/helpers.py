@@ -228,6 +228,20 @@ def replaced(data, index, updates):
     return result
 
 
+def appended(cache, update, axis, pos):
+    """The cache with update over the positions from ``pos`` on along an axis."""
+    if pos + update.shape[axis] > cache.shape[axis]:
+        raise ValueError(f"position {pos + update.shape[axis]} is outside extent {cache.shape[axis]} of a cache")
+    return mx.slice_update(cache, update, mx.array([pos]), axes=[axis])
+
+
+def arg_reduced(find, x, axis, keepdims):
+    """The index of a greatest or least element, also for an x without elements, where MLX's refuses."""
+    if x.size:
+        return find(x, axis=axis, keepdims=keepdims)
+    return mx.zeros([1 if a == axis else n for a, n in enumerate(x.shape) if keepdims or a != axis], mx.uint32)
+
+
 def taken(x, axis, positions):
     """The elements at these positions along an axis."""
     return mx.take(x, mx.array(positions, mx.int32), axis=axis)
