@@ -25,11 +25,14 @@ from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_mlx import LowerToMlx, python_module
 from rlx_dialect.ops.attention import AttentionOp, RopeOp
 from rlx_dialect.ops.constant import ConstantOp
+from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, MatMulOp
+from rlx_dialect.ops.convolution import ConvOp
 from rlx_dialect.ops.rope import RopeBackwardOp
 from rlx_dialect.pipelines.named import run_named
 from rlx_dialect.pipelines.rlx_opt import main as rlx_opt
 from rlx_dialect.runtime import rlx_run
 from rlx_dialect.runtime.mlx import MlxEngine, MlxError
+from rlx_dialect.runtime.toolchain import ToolMissing
 from rlx_dialect.samples import random_values
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import rlx_context
@@ -363,3 +366,25 @@ def test_parameters_are_uploaded_once_and_f64_runs_on_the_cpu():
     for _ in range(2):
         assert_agrees(module, executable.run({"x": values["x"]}), values)
     assert executable.params["w"] is before
+
+
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_long_narrow_products_are_summed_in_f32(element: Any):
+    many = 3000
+    builds: list[tuple[Any, list[tuple[int, ...]]]] = [
+        (MatMulOp, [(2, many), (many, 3)]),
+        (lambda x, w, b: FusedMatMulBiasActOp(x, w, b, activation="gelu"), [(2, many), (many, 3), (3,)]),
+        (lambda x, w: DotGeneralOp(x, w, [1, 2], [2, 0]), [(2, 50, many // 50), (many // 50, 3, 50)]),
+        (ConvOp, [(1, 30, 10, 10), (2, 30, 10, 10)]),
+    ]
+    for build, shapes in builds:
+        module = op_module(build, *(TensorType(element, s) for s in shapes))
+        # Of one sign: an accumulator of few bits would stop growing.
+        values = {n: round_to(np.abs(v) / 10, element) for n, v in random_values(module).items()}
+        assert_same(module, values)
+
+
+def test_without_mlx_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rlx_dialect.runtime.mlx.find_spec", lambda name: None)
+    with pytest.raises(ToolMissing, match=r"pip install 'rlx-dialect\[mlx\]'"):
+        MlxEngine().compile(parse("func.func @main() {\nfunc.return\n}"), {})
