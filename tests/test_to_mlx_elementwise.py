@@ -27,6 +27,7 @@ from rlx_dialect.ops.elementwise import (
     activation_takes,
 )
 from rlx_dialect.ops.reduction import ReduceOp, SoftmaxOp
+from rlx_dialect.ops.scan import CumulativeOp
 
 FLOATS = (f32, f16, bf16, f64)
 INTEGERS = tuple(IntegerType(n) for n in (8, 16, 32, 64))
@@ -139,6 +140,21 @@ def test_reductions(element: Attribute):
             ([], False, x),
             ([1], True, x[:, :0]),
         )
+    )
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_running_reductions(element: Attribute):
+    x = np.resize(pairs(element)[0], (3, 7, 4))
+    kinds = [ReduceKind.MAX, ReduceKind.MIN]
+    if not is_bool(element):
+        kinds += [ReduceKind.SUM, ReduceKind.PROD]
+    check(
+        (lambda v, k=k, a=axis, e=exclusive: CumulativeOp(k, v, a, exclusive=e), [element], [value])
+        for k in kinds
+        for axis in (0, 1, 2)
+        for exclusive in (False, True)
+        for value in (x, x[:, :, :0], x[:0])
     )
 
 
