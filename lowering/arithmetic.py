@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
+from xdsl.dialects import complex as complex_dialect
+from xdsl.dialects.builtin import AnyFloat, ComplexType, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.lowering import NotLowered
@@ -16,20 +17,27 @@ from rlx_dialect.xdsl_compat import Builder
 # Types and constants.
 
 
-def signless(type: Attribute) -> Attribute:
-    """``type`` with integers as arith has them, also as the elements of a tensor; raises NotLowered for complex."""
+def signless(type: Attribute, *, complex: bool = False) -> Attribute:
+    """``type`` with integers as arith has them, also as the elements of a tensor.
+
+    Raises NotLowered for complex numbers unless ``complex``.
+    """
     if isinstance(type, TensorType):
-        element = signless(type.element_type)
+        element = signless(type.element_type, complex=complex)
         return type if element == type.element_type else TensorType(element, type.get_shape(), type.encoding)
     if isinstance(type, IntegerType):
         return IntegerType(type.width.data)
-    if isinstance(type, AnyFloat | IndexType):
+    if isinstance(type, AnyFloat | IndexType) or (complex and isinstance(type, ComplexType)):
         return type
     raise NotLowered(f"element type {type}")
 
 
-def constant(value: float, type: Attribute, b: Builder) -> SSAValue:
-    """A scalar ``arith.constant`` of a float, integer or index type."""
+def constant(value: complex, type: Attribute, b: Builder) -> SSAValue:
+    """A scalar of a float, integer, index or complex type."""
+    if isinstance(type, ComplexType):
+        parts = (constant(part, type.element_type, b) for part in (value.real, value.imag))
+        return b.insert(complex_dialect.CreateOp(*parts, type)).complex
+    value = value.real
     if isinstance(type, AnyFloat):
         return b.insert(arith.ConstantOp(FloatAttr(float(value), type))).result
     assert isinstance(type, IntegerType | IndexType)

@@ -7,6 +7,7 @@
   everything below it: without that, whole blocks are fused into dispatches that are slow or do not compile.
 - A loop with the mark :data:`SCATTER` becomes ``iree_linalg_ext.scatter``: 512 rows into 30,000 in half a
   millisecond, where the loop would read every index back to the host.
+- Functions of f64 that IREE has no code for are written as arithmetic (:mod:`rlx_dialect.lowering.double`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from xdsl.irdl import irdl_attr_definition
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import arguments, main_function
+from rlx_dialect.lowering.double import DOUBLES
+from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_linalg import BARRIER, SCATTER
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
 
@@ -74,6 +77,7 @@ def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
     """
     module = module.clone()
     function = main_function(module)
+    expand(function, DOUBLES, DOUBLES)
     for op in list(function.walk()):
         if isinstance(op, scf.ForOp) and op.attributes.pop(SCATTER, None) is not None:
             _loop_to_scatter(op)

@@ -3,7 +3,8 @@
 For each block of queries a loop over blocks of keys carries, per query, the greatest score so far, the sum of the
 powers and the sum of the weighted values; each block corrects what the earlier ones gathered under a smaller maximum.
 The last block of an axis begins early enough to be whole: queries of it are computed twice, its keys that were
-counted before get no weight. Scores and sums are f32 or wider.
+counted before get no weight. An unknown extent that is less than a block is filled up. Scores and sums are f32 or
+wider.
 
 Short attention is decomposed: one product of batches, a softmax and another product are faster there.
 """
@@ -27,6 +28,7 @@ from rlx_dialect.lowering.to_linalg.contraction import contract, static_first
 from rlx_dialect.lowering.to_linalg.conversion import LOWERINGS, Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.reduction import reduced, whole
+from rlx_dialect.lowering.to_linalg.shape import padded
 from rlx_dialect.lowering.to_linalg.tensors import FIRST, Read, counters
 from rlx_dialect.ops.attention import AttentionOp
 from rlx_dialect.ops.attention_scores import MASKED_SCORE
@@ -79,14 +81,12 @@ class _Attention:
     """[B, G, Sk, E]"""
     mask: SSAValue | None
     """[B, G, R, Sq, Sk], where the first four may be 1."""
-
-    @property
-    def queries(self) -> Extent:
-        return self.c.extents(self.q)[3]
-
-    @property
-    def keys(self) -> Extent:
-        return self.c.extents(self.k)[2]
+    queries: Extent
+    keys: Extent
+    """Those that count: the operands have a block of them at least."""
+    height: int
+    length: int
+    """Queries, and keys, of a block."""
 
     @property
     def wide(self) -> Attribute:
@@ -94,16 +94,13 @@ class _Attention:
 
     def result(self) -> SSAValue:
         """[B, G, R, Sq, E] of the operands' element type."""
-        c = self.c
-        batch = c.extents(self.q)[:3]
+        c, height = self.c, self.height
+        batch, stored = c.extents(self.q)[:3], c.extents(self.q)[3]
         width = c.extents(self.v)[3]
-        wide = self.wide
-        assert isinstance(wide, AnyFloat)
-        height, length = (minimum(c, BLOCK_BITS // wide.bitwidth, extent) for extent in (self.queries, self.keys))
-        ends_together = subtract(c, self.keys, self.queries)
+        ends_together = c.subtract(self.keys, self.queries)
 
         def rows(first: SSAValue, values: list[SSAValue]) -> list[SSAValue]:
-            start = minimum(c, first, subtract(c, self.queries, height))
+            start = c.minimum(first, c.subtract(stored, height))
             q = self.part(self.q, 3, start, height)
             # The last key that the first query of the block sees, were there no end of the keys.
             diagonal = c.add_extents(start, ends_together)
@@ -113,40 +110,41 @@ class _Attention:
             sums = c.filled([*sizes, width], self.wide, 0)
 
             def columns(key: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
-                return self.block(q, start, diagonal, key, length, state)
+                return self.block(q, start, diagonal, key, state)
 
-            low, high = self.seen_range(diagonal, height)
-            state = c.loop(high, [top, total, sums], columns, step=maximum(c, length, 1), first=low)
+            low, high = self.seen_range(diagonal)
+            state = c.loop(high, [top, total, sums], columns, step=self.length, first=low)
             block = self.quotient(state[2], state[1])
             return [c.insert(block, values[0], [0, 0, 0, start, 0])]
 
-        init = c.empty([*batch, self.queries, width], element_of(self.q))
-        return c.loop(self.queries, [init], rows, step=maximum(c, height, 1))[0]
+        init = c.empty([*batch, stored, width], element_of(self.q))
+        (filled,) = c.loop(self.queries, [init], rows, step=height)
+        return filled if stored == self.queries else self.part(filled, 3, 0, self.queries)
 
     def part(self, value: SSAValue, axis: int, start: Extent, length: Extent) -> SSAValue:
         extents = list(self.c.extents(value))
         extents[axis] = length
         return self.c.slice(value, [start if a == axis else 0 for a in range(len(extents))], extents)
 
-    def seen_range(self, diagonal: Extent, height: Extent) -> tuple[Extent, Extent]:
+    def seen_range(self, diagonal: Extent) -> tuple[Extent, Extent]:
         """The keys that a block of queries may see; all, where a query may see none, and all weigh the same."""
         queries, keys = self.queries, self.keys
         banded = self.op.mask_kind.data in (MaskKind.CAUSAL, MaskKind.SLIDING_WINDOW)
         if not banded or not isinstance(queries, int) or not isinstance(keys, int) or queries > keys:
             return 0, keys
         c = self.c
-        high = minimum(c, c.add_extents(diagonal, height), keys)
+        high = c.minimum(c.add_extents(diagonal, self.height), keys)
         if self.op.window is None:
             return 0, high
-        return maximum(c, subtract(c, diagonal, self.op.window.value.data), 0), high
+        return c.maximum(c.subtract(diagonal, self.op.window.value.data), 0), high
 
     def block(
-        self, q: SSAValue, query: Extent, diagonal: Extent, key: SSAValue, length: Extent, state: Sequence[SSAValue]
+        self, q: SSAValue, query: Extent, diagonal: Extent, key: SSAValue, state: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """The greatest scores, sums of powers and sums of values after ``length`` keys from ``key`` on."""
-        c, wide = self.c, self.wide
+        """The greatest scores, sums of powers and sums of values after the block of keys from ``key`` on."""
+        c, wide, length = self.c, self.wide, self.length
         top, total, sums = state
-        start = minimum(c, key, subtract(c, self.keys, length))
+        start = c.minimum(key, c.subtract(c.extents(self.k)[2], length))
         k, v = (self.part(x, 2, start, length) for x in (self.k, self.v))
         *rows, width = c.extents(sums)
         loops = [*rows, length]
@@ -179,13 +177,14 @@ class _Attention:
     def scores(
         self, products: SSAValue, query: Extent, diagonal: Extent, key: SSAValue, start: SSAValue | Extent
     ) -> SSAValue:
-        """Scaled, bounded and masked; those of keys before ``key`` are -inf."""
+        """Scaled, bounded and masked; those of keys before ``key``, or that do not count, are -inf."""
         c, op = self.c, self.op
         loops = c.extents(products)
         reads = [whole(c, products)]
         if self.mask is not None:
             reads.append(self.mask_read(query, loops[3], start, loops[4]))
         first, edge, begin = c.index(start), c.index(diagonal), key
+        end = None if isinstance(self.keys, int) else self.keys
 
         def body(b: Builder, elements: list[SSAValue]) -> SSAValue:
             score = Real(elements[0], b) * op.scale
@@ -198,6 +197,9 @@ class _Attention:
             elif (seen := self.seen(b, elements[1:], row, place, edge)) is not None:
                 score = score.where(seen, MASKED_SCORE)
             counted = b.insert(arith.CmpiOp(place, begin, "sge")).result
+            if end is not None:
+                below = b.insert(arith.CmpiOp(place, end, "slt")).result
+                counted = b.insert(arith.AndIOp(counted, below)).result
             return score.where(counted, -math.inf).value
 
         return c.elementwise(loops, reads, self.wide, body)
@@ -263,7 +265,14 @@ def attention(op: AttentionOp, c: Conversion) -> SSAValue:
         mask = _mask(c, c.value(op.mask), shared, groups)
         full = [batch, shared, groups, c.extents(q)[3], keys]
         mask = c.agreed(mask, [1 if own == 1 else e for own, e in zip(c.extents(mask), full, strict=True)])
-    written = _Attention(op, c, q, k, v, mask).result()
+    wide = wide_element(element_of(q))
+    assert isinstance(wide, AnyFloat)
+    queries, most = c.extents(q)[3], BLOCK_BITS // wide.bitwidth
+    height, length = (min(most, e) if isinstance(e, int) else most for e in (queries, keys))
+    q, k, v = _at_least(c, q, 3, height), _at_least(c, k, 2, length), _at_least(c, v, 2, length)
+    if mask is not None:
+        mask = _at_least(c, mask if c.extents(mask)[3] == 1 else _at_least(c, mask, 3, height), 4, length)
+    written = _Attention(op, c, q, k, v, mask, queries, keys, height, length).result()
     batch, _, _, queries, width = c.extents(written)
     if layout is AttentionLayout.BHSD:
         return c.reshape(written, [batch, op.heads, queries, width])
@@ -288,25 +297,13 @@ def _mask(c: Conversion, mask: SSAValue, shared: int, groups: int) -> SSAValue:
     return c.reshape(mask, [batch, *([1, 1] if heads == 1 else [shared, groups]), queries, keys])
 
 
-# Arithmetic of extents.
-
-
-def minimum(c: Conversion, a: Extent, b: Extent) -> Extent:
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    return c.op(arith.MinSIOp(c.index(a), c.index(b)))
-
-
-def maximum(c: Conversion, a: Extent, b: Extent) -> Extent:
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    return c.op(arith.MaxSIOp(c.index(a), c.index(b)))
-
-
-def subtract(c: Conversion, a: Extent, b: Extent) -> Extent:
-    if isinstance(a, int) and isinstance(b, int):
-        return a - b
-    return c.op(arith.SubiOp(c.index(a), c.index(b)))
+def _at_least(c: Conversion, x: SSAValue, axis: int, length: int) -> SSAValue:
+    """``x`` with zeros behind, where only run time tells that it has fewer elements on the axis."""
+    extents = c.extents(x)
+    if isinstance(extents[axis], int):
+        return x
+    missing = c.maximum(c.subtract(length, extents[axis]), 0)
+    return padded(c, x, [(0, missing if a == axis else 0) for a in range(len(extents))], 0)
 
 
 def exp(x: Real) -> SSAValue:

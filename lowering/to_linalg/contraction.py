@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_unsigned, wide_element
-from rlx_dialect.lowering import NotLowered, scalar
+from rlx_dialect.lowering import scalar
 from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
@@ -28,7 +28,6 @@ from rlx_dialect.ops.contraction import (
     FusedSwiGLUOp,
     MatMulOp,
 )
-from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -53,7 +52,11 @@ def contract(
 
 
 def matmul(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """[..., M, K] · [..., K, N] -> [..., M, N] with broadcast batches; the element type is the wide one."""
+    """[..., M, K] · [..., K, N] -> [..., M, N] with broadcast batches; the element type is the wide one.
+
+    Raises NotLowered for complex numbers.
+    """
+    signless(element_of(lhs))
     *left_batch, rows, inner = c.extents(lhs)
     *right_batch, right_inner, columns = c.extents(rhs)
     c.require_equal(inner, right_inner)
@@ -135,9 +138,7 @@ def fused_matmul_residual(op: FusedMatMulResidualOp, c: Conversion) -> SSAValue:
 def fused_swiglu(op: FusedSwiGLUOp, c: Conversion) -> SSAValue:
     packed = c.value(op.packed)
     axis = len(shape_of(packed)) - 1
-    width = shape_of(op.result)[-1]
-    if width == DYNAMIC:
-        raise NotLowered("the last extent must be static")
+    width = c.quotient(c.extents(packed)[axis], 2)
     element = signless(element_of(op.result))
     low, high = (c.narrow(packed, axis, start, width) for start in (0, width))
     up, gate = (high, low) if op.gate_first is not None else (low, high)
@@ -152,6 +153,7 @@ def fused_swiglu(op: FusedSwiGLUOp, c: Conversion) -> SSAValue:
 
 @lowers(DotGeneralOp)
 def dot_general(op: DotGeneralOp, c: Conversion) -> SSAValue:
+    element = signless(op.element(0))
     lhs, rhs = c.value(op.lhs), c.value(op.rhs)
     left, right = c.extents(lhs), c.extents(rhs)
     lhs_contracting, rhs_contracting, lhs_batch, rhs_batch = op.axes()
@@ -181,7 +183,7 @@ def dot_general(op: DotGeneralOp, c: Conversion) -> SSAValue:
         (rhs, [rhs_loop[a] for a in range(len(right))]),
         range(result_rank, len(loops)),
     )
-    return c.narrowed(value, signless(op.element(0)))
+    return c.narrowed(value, element)
 
 
 def static_first(a: Extent, b: Extent) -> Extent:

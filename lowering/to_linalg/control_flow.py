@@ -31,7 +31,7 @@ def if_(op: IfOp, c: Conversion) -> list[SSAValue]:
         values = c.inlined(body, block, captures)
         Builder(InsertPoint.at_end(block)).insert(scf.YieldOp(*values))
         branches.append(Region(block))
-    types = [c.lowered_type(r) for r in op.results]
+    types = [c.lowered(r.type) for r in op.results]
     return list(c.b.insert(scf.IfOp(predicate, types, *branches)).results)
 
 

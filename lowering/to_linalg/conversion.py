@@ -21,12 +21,14 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
+    IndexType,
     IntegerType,
     ModuleOp,
     TensorType,
     UnitAttr,
     UnknownLoc,
     UnrealizedConversionCastOp,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -73,7 +75,7 @@ class Conversion(Tensors):
         if value not in self._lowered and isinstance(value.owner, ConstantOp):
             number = splat(value.owner.array())
             if number is not None:
-                return Splat(number, signless(element_of(value)))
+                return Splat(number, self.lowered(element_of(value)))
         return self.value(value)
 
     def narrowed(self, value: SSAValue, element: Attribute) -> SSAValue:
@@ -82,9 +84,11 @@ class Conversion(Tensors):
             return value
         return self.elementwise(self.extents(value), [value], element, lambda b, e: convert_float(e[0], element, b))
 
-    def lowered_type(self, value: SSAValue) -> Attribute:
-        """The type of the lowered form of a result."""
-        return signless(value.type)
+    def lowered(self, type: Attribute) -> Attribute:
+        """The type of the lowered form of values of ``type``, or what its elements become; index is kept as i64."""
+        if isinstance(type, TensorType) and isinstance(type.element_type, IndexType):
+            return TensorType(i64, type.get_shape(), type.encoding)
+        return i64 if isinstance(type, IndexType) else signless(type, complex=True)
 
     def inlined(self, body: Region, into: Block, values: Sequence[SSAValue]) -> list[SSAValue]:
         """Lower the operations of an RLX body at the end of ``into``, for these lowered arguments; what it yields."""
@@ -137,7 +141,7 @@ class Conversion(Tensors):
         try:
             values = self._lower(op, whole or op)
             self.b = Builder(InsertPoint.before(op))
-            values = [self.cast(v, signless(r.type)) for v, r in zip(values, op.results, strict=True)]
+            values = [self.cast(v, self.lowered(r.type)) for v, r in zip(values, op.results, strict=True)]
         except (NotLowered, ShapeError, VerifyException) as error:
             part = "" if whole is None else f", a part of {describe(whole)}"
             self.problems.append(f"{describe(op)}{part}: {error}")
@@ -179,10 +183,10 @@ class Conversion(Tensors):
         return [self.value(value) for value in returned]
 
     def _lower_signature(self, function: FuncOp) -> None:
-        """Unsigned integers in the type of a function lose their sign and leave a mark."""
+        """Unsigned integers in the type of a function lose their sign and leave a mark; tensors of index are of i64."""
         type = function.function_type
         function.function_type = FunctionType.from_lists(
-            [_signless_or_same(t) for t in type.inputs], [_signless_or_same(t) for t in type.outputs]
+            [self._stored(t) for t in type.inputs], [self._stored(t) for t in type.outputs]
         )
         for key, types in (("arg_attrs", type.inputs.data), ("res_attrs", type.outputs.data)):
             unsigned = [_has_unsigned_elements(t) for t in types]
@@ -197,17 +201,22 @@ class Conversion(Tensors):
             return
         block = function.body.block
         for argument in block.args:
-            if _has_unsigned_elements(argument.type):
-                new = block.insert_arg(signless(argument.type), argument.index)
+            if (type := self._stored(argument.type)) != argument.type:
+                new = block.insert_arg(type, argument.index)
                 new.name_hint = argument.name_hint
                 self._lowered[argument] = new
                 self._old_arguments.append(argument)
+
+    def _stored(self, type: Attribute) -> Attribute:
+        """The lowered form of the type of an argument or result, which may be of another dialect."""
+        index = isinstance(type, TensorType) and isinstance(type.element_type, IndexType)
+        return self.lowered(type) if index or _has_unsigned_elements(type) else type
 
     def _constant(self, op: ConstantOp) -> SSAValue:
         value = op.array()
         if value is None:
             raise NotLowered(f"{describe(op)}: its value lies in a resource outside the IR")
-        type = signless(op.result.type)
+        type = self.lowered(op.result.type)
         assert isinstance(type, TensorType)
         at = Tensors(Builder(InsertPoint.before(op)))
         if not np.isfinite(value).all():
@@ -234,11 +243,7 @@ def _has_unsigned_elements(type: Attribute) -> bool:
     return is_unsigned(type.element_type if isinstance(type, TensorType) else type)
 
 
-def _signless_or_same(type: Attribute) -> Attribute:
-    return signless(type) if _has_unsigned_elements(type) else type
-
-
-def splat(values: Array | None) -> float | None:
+def splat(values: Array | None) -> complex | None:
     """The number that all values are, bit by bit; None when there are several, or none."""
     if values is None or not values.size:
         return None
@@ -250,7 +255,8 @@ def splat(values: Array | None) -> float | None:
 def _non_finite_constant(at: Tensors, values: Array, type: TensorType) -> SSAValue:
     """NaN and infinities do not survive in a dense literal of floats: write their bits as integers."""
     element = type.element_type
-    assert isinstance(element, AnyFloat)
+    if not isinstance(element, AnyFloat):
+        raise NotLowered(f"a constant with NaN or infinities of element type {element}")
     bits = TensorType(IntegerType(element.bitwidth), type.get_shape())
     raw = dense_elements(values, type).data
     return at.op(arith.BitcastOp(at.op(arith.ConstantOp(DenseIntOrFPElementsAttr(bits, raw))), type))

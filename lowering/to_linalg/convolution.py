@@ -11,20 +11,20 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from rlx_dialect.attributes import BinaryKind, ReduceKind
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering import NotLowered, scalar
-from rlx_dialect.lowering.arithmetic import convert_float
+from rlx_dialect.lowering import scalar
+from rlx_dialect.lowering.arithmetic import constant, convert_float
 from rlx_dialect.lowering.to_linalg.contraction import contract
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.reduction import divided_by_count, reduced
 from rlx_dialect.lowering.to_linalg.shape import padded
-from rlx_dialect.lowering.to_linalg.tensors import Operand, Read
+from rlx_dialect.lowering.to_linalg.tensors import Operand, Read, counters
 from rlx_dialect.ops.constant import dense_elements
 from rlx_dialect.ops.convolution import (
     ConvolutionOp,
@@ -111,11 +111,10 @@ def _channels_last(
     x = padded(c, x, [(0, 0), *window.padding, (0, 0)], 0)
     batch, *extents, channels = c.extents(x)
     spatial = _result_extents(c, window, extents, output)
-    per_group = c.symbols.of([channels]).over(c.symbols.of([groups]))
-    results = c.symbols.of(c.extents(weight)[:1]).over(c.symbols.of([groups]))
-    if per_group is None or results is None:
-        raise NotLowered("groups of a dynamic number of channels")
-    inputs, outputs = c.extent(per_group), c.extent(results)
+    inputs, outputs = (c.quotient(e, groups) for e in (channels, c.extents(weight)[0]))
+    # The channels are from here on whole groups, also where only run time tells their number.
+    x = c.agreed(x, [*c.extents(x)[:-1], c.extent(c.symbols.of([groups, inputs]))])
+    weight = c.agreed(weight, [c.extent(c.symbols.of([groups, outputs])), inputs, *window.kernel])
     loops: list[Extent] = [batch, *spatial]
 
     def loop(extent: Extent) -> list[int]:
@@ -195,9 +194,12 @@ def _divided_by_covered(
     element = element_of(sums)
     counts: list[Operand] = []
     for axis, (extent, positions) in enumerate(zip(extents, spatial, strict=True)):
-        if not isinstance(extent, int) or not isinstance(positions, int):
-            raise NotLowered("the mean over a padded axis of dynamic extent")
-        counts.append(Read(_covered(c, window, axis, extent, positions, element), (2 + axis,)))
+        covered = (
+            _covered(c, window, axis, extent, positions, element)
+            if isinstance(extent, int) and isinstance(positions, int)
+            else _covered_dynamically(c, window, axis, extent, positions, element)
+        )
+        counts.append(Read(covered, (2 + axis,)))
 
     def body(b: Builder, elements: list[SSAValue]) -> SSAValue:
         total, count, *others = elements
@@ -216,3 +218,29 @@ def _covered(c: Conversion, window: Window, axis: int, extent: int, positions: i
     counts = [sum(0 <= start + step < extent for step in steps) for start in starts]
     type = TensorType(element, [positions])
     return c.op(arith.ConstantOp(dense_elements(np.array(counts), type)))
+
+
+def _covered_dynamically(
+    c: Conversion, window: Window, axis: int, extent: Extent, positions: Extent, element: Attribute
+) -> SSAValue:
+    """The same for an extent that only run time tells."""
+    before, _ = window.padding[axis]
+    length = c.index(extent)
+
+    def body(b: Builder, _: list[SSAValue]) -> SSAValue:
+        def number(value: int) -> SSAValue:
+            return constant(value, IndexType(), b)
+
+        (position,) = counters(b, 1)
+        start = b.insert(arith.MuliOp(position, number(window.stride[axis]))).result
+        count = constant(0, i64, b)
+        for step in range(window.kernel[axis]):
+            offset = step * window.dilation[axis] - before
+            place = b.insert(arith.AddiOp(start, number(offset))).result
+            # Read as unsigned, a negative place is beyond every extent.
+            inside = b.insert(arith.CmpiOp(place, length, "ult")).result
+            count = b.insert(arith.AddiOp(count, b.insert(arith.ExtUIOp(inside, i64)).result)).result
+        assert isinstance(element, AnyFloat)
+        return b.insert(arith.SIToFPOp(count, element)).result
+
+    return c.generic([positions], [], element, body)

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.arithmetic import constant, signless
-from rlx_dialect.lowering.scalar import emit_scalar
+from rlx_dialect.lowering.arithmetic import constant
+from rlx_dialect.lowering.to_linalg.complex_numbers import emit
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.tensors import Splat
 from rlx_dialect.ops.elementwise import (
@@ -29,11 +29,9 @@ def elementwise(op: ElementwiseOp, c: Conversion) -> SSAValue:
     operands = [c.operand(o) for o in op.operands]
     if not isinstance(result.type, TensorType):
         scalars = [constant(o.value, o.type, c.b) if isinstance(o, Splat) else o for o in operands]
-        return emit_scalar(op, scalars, c.b)
+        return emit(op, scalars, c.b)
     loops = c.broadcast_loops(operands, shape_of(result))
-    return c.elementwise(
-        loops, operands, signless(element_of(result)), lambda b, elements: emit_scalar(op, elements, b)
-    )
+    return c.elementwise(loops, operands, c.lowered(element_of(result)), lambda b, elements: emit(op, elements, b))
 
 
 @lowers(StopGradientOp)

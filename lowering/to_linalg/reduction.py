@@ -106,6 +106,8 @@ def softmax(op: SoftmaxOp, c: Conversion) -> SSAValue:
     def share(b: Builder, elements: list[SSAValue]) -> SSAValue:
         return convert_float(scalar.binary(BinaryKind.DIV, elements[0], elements[1], b), element, b)
 
-    powers = c.elementwise(loops, [x, Read(greatest, rows)], wide, power)
-    total = reduced(c, ReduceKind.SUM, wide, loops, [whole(c, powers)], [axis])
+    # IREE 3.13 would keep a row of unknown length on the stack, were its parts fused.
+    unknown = not isinstance(loops[axis], int)
+    powers = c.elementwise(loops, [x, Read(greatest, rows)], wide, power, barrier=unknown)
+    total = reduced(c, ReduceKind.SUM, wide, loops, [whole(c, powers)], [axis], barrier=unknown)
     return c.elementwise(loops, [powers, Read(total, rows)], element, share)

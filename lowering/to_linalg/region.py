@@ -6,8 +6,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.base import element_of, shape_of
-from rlx_dialect.lowering.arithmetic import signless
-from rlx_dialect.lowering.scalar import emit_scalar
+from rlx_dialect.lowering.to_linalg.complex_numbers import emit
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.convolution import resize_nearest_2x
 from rlx_dialect.ops.region import ElementwiseRegionOp
@@ -24,11 +23,11 @@ def elementwise_region(op: ElementwiseRegionOp, c: Conversion) -> SSAValue:
     def body(b: Builder, elements: list[SSAValue]) -> SSAValue:
         values: dict[SSAValue, SSAValue] = dict(zip(op.body.block.args, elements, strict=True))
         for step in op.steps():
-            value = emit_scalar(step, [values[o] for o in step.operands], b)
+            value = emit(step, [values[o] for o in step.operands], b)
             (result,) = step.results
             value.name_hint = value.name_hint or result.name_hint
             values[result] = value
         return values[op.yielded]
 
     loops = c.broadcast_loops(operands, shape_of(op.result))
-    return c.elementwise(loops, operands, signless(element_of(op.result)), body)
+    return c.elementwise(loops, operands, c.lowered(element_of(op.result)), body)

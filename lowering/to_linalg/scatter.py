@@ -16,8 +16,8 @@ from xdsl.ir import SSAValue
 from rlx_dialect.attributes import BinaryKind, ScatterReduction
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_unsigned
-from rlx_dialect.lowering import scalar
 from rlx_dialect.lowering.arithmetic import constant
+from rlx_dialect.lowering.to_linalg.complex_numbers import binary
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.indexing import position
@@ -51,7 +51,7 @@ def scattered(
 
     def combine(b: Builder, elements: list[SSAValue]) -> SSAValue:
         update, old = elements
-        return scalar.binary(COMBINES[kind], old, update, b, unsigned=unsigned) if kind in COMBINES else update
+        return binary(COMBINES[kind], old, update, b, unsigned=unsigned) if kind in COMBINES else update
 
     def step(index: SSAValue, values: list[SSAValue]) -> list[SSAValue]:
         place = c.op(tensor.ExtractOp(places, [index, c.index(0)], i64))

@@ -206,18 +206,20 @@ def pad(op: PadOp, c: Conversion) -> SSAValue:
     return moved(c, x, extents, sources)
 
 
-def padded(c: Conversion, x: SSAValue, width: Sequence[tuple[int, int]], value: float) -> SSAValue:
+def padded(c: Conversion, x: SSAValue, width: Sequence[tuple[int, Extent]], value: float) -> SSAValue:
     """``x`` with ``width`` more elements (before, after) on each axis, all ``value``."""
-    if not any(map(any, width)):
+    if all(pair == (0, 0) for pair in width):
         return x
     element = element_of(x)
-    extents = [c.add_extents(e, sum(pair)) for e, pair in zip(c.extents(x), width, strict=True)]
+    extents = [
+        c.add_extents(c.add_extents(e, before), after) for e, (before, after) in zip(c.extents(x), width, strict=True)
+    ]
     block = Block(arg_types=[IndexType()] * len(width))
     scalar = constant(value, element, c.b)
     Builder(InsertPoint.at_end(block)).insert(tensor.YieldOp(scalar))
     low, high = zip(*width, strict=True)
     type = TensorType(element, static_shape(extents))
-    return c.made(tensor.PadOp(x, [], [], Region(block), low, high, type), extents)
+    return c.made(tensor.PadOp(x, [], c.dynamic(high), Region(block), low, static_shape(high), type), extents)
 
 
 def _mirrored(mode: PadMode, before: int, extent: Extent) -> Index:

@@ -7,6 +7,7 @@ are one SSA value. Extents that meet in one loop are taken to be equal; verifier
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ FIRST = AffineConstantExpr(0)
 class Splat:
     """One number for every element; it is written into the bodies that use it."""
 
-    value: float
+    value: complex
     type: Attribute
 
 
@@ -136,6 +137,30 @@ class Tensors:
         if b == 0:
             return a
         return self.op(arith.AddiOp(self.index(a), self.index(b)))
+
+    def subtract(self, a: Extent, b: Extent) -> Extent:
+        return self._joined(operator.sub, arith.SubiOp, a, b)
+
+    def minimum(self, a: Extent, b: Extent) -> Extent:
+        return self._joined(min, arith.MinSIOp, a, b)
+
+    def maximum(self, a: Extent, b: Extent) -> Extent:
+        return self._joined(max, arith.MaxSIOp, a, b)
+
+    def quotient(self, a: Extent, b: int) -> Extent:
+        """Rounded down."""
+        return self._joined(operator.floordiv, arith.DivUIOp, a, b)
+
+    def _joined(
+        self,
+        of_numbers: Callable[[int, int], int],
+        of_values: Callable[[SSAValue, SSAValue], Operation],
+        a: Extent,
+        b: Extent,
+    ) -> Extent:
+        if isinstance(a, int) and isinstance(b, int):
+            return of_numbers(a, b)
+        return self.op(of_values(self.index(a), self.index(b)))
 
     @contextmanager
     def nested(self) -> Generator[None, None, None]:
@@ -245,7 +270,13 @@ class Tensors:
         return loops
 
     def elementwise(
-        self, loops: Sequence[Extent], operands: Sequence[Operand], element: Attribute, body: Body
+        self,
+        loops: Sequence[Extent],
+        operands: Sequence[Operand],
+        element: Attribute,
+        body: Body,
+        *,
+        barrier: bool = False,
     ) -> SSAValue:
         """One element of the result from one of each operand; tensors broadcast, other operands are the same in all."""
         reads: list[Read | None] = []
@@ -264,7 +295,7 @@ class Tensors:
             return body(b, arguments)
 
         inputs = [(read.value, read.access) for read in reads if read is not None]
-        return self.generic(loops, inputs, element, with_scalars)
+        return self.generic(loops, inputs, element, with_scalars, barrier=barrier)
 
     def _broadcast(self, value: SSAValue, loops: Sequence[Extent]) -> Read:
         """How ``value`` is read in ``loops``; where only run time can tell an extent of 1, it is stretched first."""
@@ -401,7 +432,7 @@ class Tensors:
         steps = strides or [1] * len(sizes)
         return self.made(tensor.ExtractSliceOp(value, offsets, sizes, steps, type), extents)
 
-    def narrow(self, value: SSAValue, axis: int, start: int, length: Extent, step: int = 1) -> SSAValue:
+    def narrow(self, value: SSAValue, axis: int, start: Extent, length: Extent, step: int = 1) -> SSAValue:
         """``length`` elements from ``start`` on along one axis, every ``step``-th."""
         extents = list(self.extents(value))
         rank = len(extents)

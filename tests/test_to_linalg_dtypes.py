@@ -1,0 +1,60 @@
+"""Element types and unknown extents that need care: f64 functions, complex numbers, index; widths of run time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from linalg_helpers import built, compare, with_edges
+from op_cases import CASES
+
+from rlx_dialect.attributes import ActivationKind, BinaryKind
+from rlx_dialect.ops.contraction import FusedSwiGLUOp, MatMulOp
+from rlx_dialect.ops.convolution import ConvOp, PoolOp
+from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.reduction import SoftmaxOp
+
+DOUBLES = ("gelu", "gelu_approx", "tanh", "sin", "cos", "tan", "atan", "erf", "mish")
+
+
+def test_functions_of_f64_to_the_last_digits():
+    module = built(
+        {"x": "tensor<257xf64>", "y": "tensor<257xf64>"},
+        lambda x, y: [
+            *(ActivationOp(ActivationKind(kind), x) for kind in DOUBLES),
+            *(BinaryOp(kind, x, y) for kind in (BinaryKind.MOD, BinaryKind.ATAN2)),
+        ],
+    )
+    compare(module, rtol=1e-13, atol=1e-15)
+
+
+def test_f64_edges():
+    module = built({"x": "tensor<64xf64>"}, lambda x: [ActivationOp(k, x) for k in ("tanh", "erf", "atan")])
+    with_edges(module, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if {"index", "complex<f32>"} & c.dtypes], ids=lambda c: c.id)
+def test_complex_numbers_and_indices(case):
+    compare(case.module(), case.values(), rtol=1e-4, atol=1e-5)
+
+
+def test_extents_of_run_time():
+    rng = np.random.default_rng(0)
+    module = built(
+        {
+            "p": "tensor<2x?xf32>",
+            "x": "tensor<2x?x9x8xf32>",
+            "w": "tensor<?x?x3x3xf32>",
+            "i": "tensor<2x3x?x?xf32>",
+            "s": "tensor<2x?x?xf32>",
+            "t": "tensor<2x?x?xf32>",
+        },
+        lambda p, x, w, i, s, t: [
+            FusedSwiGLUOp(p),
+            ConvOp(x, w, groups=2, padding=[1, 1, 1, 1]),
+            PoolOp("mean", i, [3, 2], stride=[2, 1], padding=[1, 1, 1, 0]),
+            weights := SoftmaxOp(s),
+            MatMulOp(weights.result, t),
+        ],
+    )
+    shapes = {"p": (2, 10), "x": (2, 6, 9, 8), "w": (4, 3, 3, 3), "i": (2, 3, 7, 5), "s": (2, 7, 5), "t": (2, 5, 6)}
+    compare(module, {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}, rtol=1e-4, atol=1e-5)
