@@ -47,3 +47,66 @@ def test_maps_and_rows():
       }""")
     with np.errstate(all="ignore"):
         check(module, [5, 1, 300, 0, 5], atol=1e-5)
+
+
+def test_products_and_movement():
+    module = parse("""
+      !x = tensor<?x?x70xf32>
+      !y = tensor<?x?x20xf32>
+      !t = tensor<20x?x?xf32>
+      !f = tensor<?x20xf32>
+      !s = tensor<?x?x?xf32>
+      func.func @main(%x: !x, %z: !x, %w: tensor<70x20xf32> {rlx.param = "w"}, %b: tensor<20xf32> {rlx.param = "b"})
+          -> (!y, !t, !f, !s, tensor<?x?x40xf32>, tensor<?x?x24xf32>, !y, tensor<?x?x60xf32>, tensor<?x20xf32>) {
+        %0 = rlx.fused_matmul_bias_act gelu %x, %w, %b : (!x, tensor<70x20xf32>, tensor<20xf32>) -> !y
+        %1 = rlx.transpose %0 {perm = [2, 0, 1]} : !y -> !t
+        %2 = rlx.reshape %0 {new_shape = [-1, 20]} : !y -> !f
+        %3 = rlx.transpose %z {perm = [0, 2, 1]} : !x -> tensor<?x70x?xf32>
+        %4 = rlx.matmul %x, %3 : (!x, tensor<?x70x?xf32>) -> !s
+        %5 = rlx.concat %0, %0 {axis = 2} : (!y, !y) -> tensor<?x?x40xf32>
+        %6 = rlx.pad %0 {pads = [0, 0, 1, 0, 0, 3], value = 0.5} : !y -> tensor<?x?x24xf32>
+        %7 = rlx.reverse %0 {axes = [1]} : !y -> !y
+        %8 = rlx.tile %0 {reps = [1, 1, 3]} : !y -> tensor<?x?x60xf32>
+        %9 = rlx.concat %2, %2 {axis = 0} : (!f, !f) -> tensor<?x20xf32>
+        func.return %0, %1, %2, %4, %5, %6, %7, %8, %9
+          : !y, !t, !f, !s, tensor<?x?x40xf32>, tensor<?x?x24xf32>, !y, tensor<?x?x60xf32>, tensor<?x20xf32>
+      }""")
+    check(module, [5, 1, 0, 33], atol=1e-4)
+
+
+def test_extents_that_a_graph_needs_equal_are_checked():
+    module = parse("""
+      !x = tensor<?x3xf32>
+      func.func @main(%x: !x, %y: !x, %s: tensor<?xf32>) -> (!x, !x, tensor<2x3xf32>) {
+        %0 = rlx.binary add %x, %y : (!x, !x) -> !x
+        %c = rlx.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+        %1 = rlx.binary mul %s, %c : (tensor<?xf32>, tensor<3xf32>) -> tensor<3xf32>
+        %2 = rlx.binary mul %0, %1 : (!x, tensor<3xf32>) -> !x
+        %3 = rlx.narrow %0 {axis = 0, start = 1, len = 2} : !x -> tensor<2x3xf32>
+        func.return %0, %2, %3 : !x, !x, tensor<2x3xf32>
+      }""")
+    executable = WgpuEngine().compile(lower(module), {})
+
+    def values(rows: int, others: int, stretched: int) -> dict[str, np.ndarray]:
+        shapes = {"arg0": (rows, 3), "arg1": (others, 3), "arg2": (stretched,)}
+        return {n: np.random.default_rng(1).standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+
+    for stretched in (1, 3):
+        given = values(4, 4, stretched)
+        assert_close(executable.run(given), run_reference(module, given))
+    for sizes, message in (
+        ((4, 5, 3), "extents d0.0 and d1.0 must be equal"),
+        ((4, 4, 2), "an extent must be 1 or 3"),
+        ((2, 2, 3), "position 3 is beyond extent d0.0"),
+    ):
+        with pytest.raises(BindingError, match=message):
+            executable.run(values(*sizes))
+
+
+def test_many_sizes_share_the_parameters_and_old_ones_make_room():
+    module = parse("""
+      func.func @main(%x: tensor<?x3xf32>, %w: tensor<3xf32> {rlx.param = "w"}) -> tensor<?x3xf32> {
+        %0 = rlx.binary mul %x, %w : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+        func.return %0 : tensor<?x3xf32>
+      }""")
+    check(module, [*range(1, 12), 3, 12, 1])
