@@ -52,6 +52,7 @@ _TARGETS = {
     "mlx-python": "MlxPythonTarget",
     "rlx-amdgcn": "AmdgcnTarget",
     "rlx-amdgcn-report": "AmdgcnReportTarget",
+    "rlx-launch-plan": "LaunchPlanTarget",
     "rlx-launch-report": "LaunchReportTarget",
     "rlx-msl": "MslTarget",
     "rlx-ptx": "PtxTarget",

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from rlx_dialect.lowering.to_mlx import python_module
 from rlx_dialect.runtime import amd
 from rlx_dialect.runtime.kernels import resources_table
+from rlx_dialect.runtime.plan_json import plan_json
 from rlx_dialect.runtime.ptx import ptx, reports
 from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
 from rlx_dialect.runtime.toolchain import ToolError, portable_text
@@ -101,6 +102,15 @@ class StablehloTarget(_TextTarget):
 
     def text(self, module: ModuleOp) -> str:
         return portable_text(module)
+
+
+class LaunchPlanTarget(_TextTarget):
+    """Buffers and launches as JSON."""
+
+    name = "rlx-launch-plan"
+
+    def text(self, module: ModuleOp) -> str:
+        return plan_json(module) + "\n"
 
 
 class LaunchReportTarget(_TextTarget):
