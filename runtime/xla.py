@@ -131,7 +131,7 @@ class Placement:
         return _client(1 if self.mesh is None else self.mesh.devices).local_devices()
 
     def placed(self, argument: int, slot: Slot, packed: Array) -> jax.Array:
-        """Packed memory on the devices, in the slot's element type."""
+        """Packed memory on the devices, in the slot's element type; a CPU may use it where it lies."""
         import jax
         import ml_dtypes
         from jax.sharding import SingleDeviceSharding
@@ -140,7 +140,7 @@ class Placement:
             packed = packed.view(ml_dtypes.bfloat16)
         where = self._sharding(self.arguments[argument]) if self.mesh else SingleDeviceSharding(self.devices[0])
         with jax.enable_x64(True):  # or f64 becomes f32
-            return jax.device_put(packed, where, may_alias=False)
+            return jax.device_put(packed, where)
 
     def gathered(self, result: int, slot: Slot, parts: Sequence[jax.Array]) -> Array:
         """A result from what it is on each device."""
@@ -203,7 +203,8 @@ class XlaEngine:
         args = arguments(function)
         for index, argument in enumerate(args):
             if argument.kind == "param":
-                params[index] = placement.placed(index, next(slots), next(packed))
+                # A copy, because the caller may change what it bound.
+                params[index] = placement.placed(index, next(slots), next(packed).copy())
         executable = XlaExecutable(module, args, signature, placement, params, self.optimised)
         if all(is_static(slot.shape) for slot in signature.inputs):
             executable.executable([slot.shape for slot in signature.inputs])
