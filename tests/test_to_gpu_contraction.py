@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matrix_emulation
+import emulation
 import numpy as np
 import pytest
 from helpers import assert_close, graph, parse
@@ -268,6 +268,7 @@ def test_the_matrix_unit_takes_f16():
     ptx = assert_assembles(lower(products(cases, "f16"), "cuda"))
     assert "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32" in ptx
     assert ".shared .align 32" in ptx
+    assert "ld.global.v4" in ptx
     for element in ("f32", "bf16"):
         assert "wmma" not in assert_assembles(lower(products(cases, element), "cuda"))
     # Few rows, and sums shorter than a matrix, are no work for it.
@@ -276,7 +277,7 @@ def test_the_matrix_unit_takes_f16():
 
 def test_what_the_matrix_unit_computes(monkeypatch: pytest.MonkeyPatch):
     # Subgroups of one invocation, whose matrices are small and lie in memory.
-    for place in (hardware, matrix_unit, matrix_emulation):
+    for place in (hardware, matrix_unit, emulation):
         monkeypatch.setattr(place, "MATRIX", 4)
     with_hardware(monkeypatch, matrix=(MatrixTile(8, 8, 4, 2, 1, subgroup=1),), slices=2)
     module = parse("""
@@ -287,5 +288,24 @@ def test_what_the_matrix_unit_computes(monkeypatch: pytest.MonkeyPatch):
         func.return %y : tensor<2x9x11xf16>
       }""")
     values = random_values(module)
-    got = WgpuEngine().compile(matrix_emulation.emulate(lower(module)), {}).run(values)
+    got = WgpuEngine().compile(emulation.emulate(lower(module)), {}).run(values)
     assert_close(got, run_reference(module, values), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_vectors_of_elements(element: str, monkeypatch: pytest.MonkeyPatch):
+    with_hardware(monkeypatch, vector_bytes=16, tiles=HARDWARE["wgpu"].tiles[1:2])
+    cases = [("24x40", "40x32"), ("2x36x20", "2x20x12"), ("8x16", "16x9"), ("9x17", "17x8")]
+    body = f"""
+      func.func @main(%a: tensor<40x24x{element}>, %b: tensor<20x40x{element}>) -> tensor<24x20x{element}> {{
+        %s = rlx.transpose %a {{perm = [1, 0]}} : tensor<40x24x{element}> -> tensor<24x40x{element}>
+        %t = rlx.transpose %b {{perm = [1, 0]}} : tensor<20x40x{element}> -> tensor<40x20x{element}>
+        %y = rlx.matmul %s, %t : (tensor<24x40x{element}>, tensor<40x20x{element}>) -> tensor<24x20x{element}>
+        func.return %y : tensor<24x20x{element}>
+      }}"""
+    for module in (products(cases, element), parse(body)):
+        lowered = lower(module)
+        assert any(op.name == "vector.load" for op in lowered.walk())
+        values = random_values(module)
+        got = WgpuEngine().compile(emulation.emulate(lowered), {}).run(values)
+        assert_close(got, run_reference(module, values), rtol=2e-3, atol=2e-3)

@@ -20,13 +20,13 @@ from rlx_dialect.dtypes import is_bool, storage_dtype, wide_element
 from rlx_dialect.lowering import NotLowered
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, estimate, is_known, product, up
 from rlx_dialect.lowering.to_gpu.hardware import AttentionTile, Hardware
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
 from rlx_dialect.lowering.to_gpu.views import Literal, View, coalesce
 from rlx_dialect.ops.attention import AttentionOp
 from rlx_dialect.ops.attention_scores import MASKED_SCORE
-from rlx_dialect.shapes import Shape, product
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Part:
     """An operand addressed by batch, by row (a query of a head, or a key) and by column."""
 
     access: Access
-    batch: tuple[int, ...]
-    row: tuple[int, ...]
-    column: int
+    batch: Shape
+    row: Shape
+    column: Extent
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class AttentionSpec(LinearSpec):
 
     batch: Shape
     rows: Shape
-    keys: int
+    keys: Extent
     dim: int
     value_dim: int
     q: Part
@@ -93,22 +93,23 @@ class AttentionSpec(LinearSpec):
     tile: AttentionTile
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.tile.threads, 1, 1)
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Extent:
         """Blocks of rows of one batch."""
-        return -(-product(self.rows) // self.tile.rows)
+        return up(product(self.rows), self.tile.rows)
 
     @property
-    def count(self) -> int:
+    def count(self) -> Extent:
         return product(self.batch) * self.blocks
 
     @property
     def each_sees_a_key(self) -> bool:
-        """Whether no query comes before the first key."""
-        return self.rows[-1] <= self.keys
+        """Whether it is known that no query comes before the first key."""
+        queries, keys = self.rows[-1], self.keys
+        return queries == keys or (is_known((queries, keys)) and queries <= keys) or queries == 1
 
     def score(self, k: Kernel, batch: Sequence[Index], row: Sequence[Index], key: Index, product: SSAValue) -> SSAValue:
         """The score of a row and a key from their product."""
@@ -352,8 +353,11 @@ class _Writer:
                     there = k.i_less(column, spec.value_dim) if spec.value_dim % tile.lanes else None
 
                     def store_one(i: int = i, j: int = j, column: Index = column) -> None:
-                        value = (k.real(state.sums[i * wide + j]) / k.real(state.total[i])).value
-                        k.store(value, access, [*self.batch, *self.positions[i], column])
+                        value = k.real(state.sums[i * wide + j]) / k.real(state.total[i])
+                        if not is_known((spec.keys,)):
+                            # With no keys at all the result is 0.
+                            value = value.const(0).where(k.i_equal(spec.keys, 0), value)
+                        k.store(value.value, access, [*self.batch, *self.positions[i], column])
 
                     k.when(there, store_one)
 
@@ -395,7 +399,7 @@ def attention(op: AttentionOp, h: Host) -> None:
     q, made = (_heads(h, v, layout, shared, groups) for v in (h.view(op.q), result))
     k, v = (_heads(h, h.view(o), layout, shared, 1) for o in (op.k, op.v))
     batch_shape, rows = q.shape[:2], q.shape[2:4]
-    keys, dim, value_dim = k.shape[3], q.shape[4], v.shape[4]
+    keys, dim, value_dim = k.shape[3], op.head_dim.value.data, op.value_dim
     if not keys:
         h.copy(View(Literal(0), result.element, (), ()), result)
         return
@@ -407,11 +411,11 @@ def attention(op: AttentionOp, h: Host) -> None:
         rows = rows[1:]
     operands = Operands()
 
-    def part(view: View, batch_strides: tuple[int, ...], *, of_keys: bool = False) -> Part:
+    def part(view: View, batch_strides: Shape, *, of_keys: bool = False) -> Part:
         row = view.strides[3:4] if of_keys or groups == 1 else view.strides[2:4]
         return Part(operands.access(view, ()), batch_strides, row, view.strides[4])
 
-    tile = choose_attention_tile(h.hardware, product(rows), dim, value_dim, wide_element(q.element))
+    tile = choose_attention_tile(h.hardware, estimate(product(rows)), dim, value_dim, wide_element(q.element))
     spec = AttentionSpec(
         q=part(q, strides[0]),
         k=part(k, strides[1], of_keys=True),

@@ -37,6 +37,7 @@ from rlx_dialect.lowering.to_gpu.contraction_spec import (
     remains,
     widened,
 )
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, estimate, product, up
 from rlx_dialect.lowering.to_gpu.hardware import MatrixTile, Tile
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Body, Operands
@@ -44,7 +45,6 @@ from rlx_dialect.lowering.to_gpu.matrix_unit import MatrixContraction
 from rlx_dialect.lowering.to_gpu.matvec import ThinContraction
 from rlx_dialect.lowering.to_gpu.tiles import TiledContraction
 from rlx_dialect.lowering.to_gpu.views import Literal, View, coalesce
-from rlx_dialect.shapes import Shape, product
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -62,9 +62,9 @@ class Axes:
 class Limit:
     """Elements of a factor count only where 0 ≤ ``start`` + Σ coordinate·stride < ``extent``; the others are zero."""
 
-    strides: tuple[int, ...]
+    strides: Shape
     start: int
-    extent: int
+    extent: Extent
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Source:
     others: tuple[View, ...] = ()
 
     @property
-    def strides(self) -> list[tuple[int, ...]]:
+    def strides(self) -> list[Shape]:
         """One list for each thing that is addressed or bounded."""
         return [self.view.strides, *(limit.strides for limit in self.limits), *(v.strides for v in self.others)]
 
-    def split(self, axis: int, parts: int, length: int) -> Source:
+    def split(self, axis: int, parts: int, length: Extent) -> Source:
         """The factor with ``axis`` as ``parts`` pieces of ``length``: the number of the piece comes first of all."""
 
-        def strides(old: Sequence[int]) -> tuple[int, ...]:
+        def strides(old: Shape) -> Shape:
             return (old[axis] * length, *old)
 
         def view(old: View) -> View:
@@ -104,10 +104,10 @@ class Source:
 class _Parts:
     """The strides of one thing by kind of axis."""
 
-    batch: tuple[int, ...]
-    row: tuple[int, ...]
-    column: tuple[int, ...]
-    depth: tuple[int, ...]
+    batch: Shape
+    row: Shape
+    column: Shape
+    depth: Shape
 
 
 def contract(
@@ -169,10 +169,10 @@ class _Contraction:
             "row" if still[i] else "column" if not any(s[i] for s in left.strides) else "batch" for i in range(rank)
         ]
         self.problem = Problem(
-            product(self._of_batch("batch")),
-            product((*self._of_batch("row"), *axes.rows)),
-            product((*self._of_batch("column"), *axes.columns)),
-            product(axes.depth),
+            estimate(product(self._of_batch("batch"))),
+            estimate(product((*self._of_batch("row"), *axes.rows))),
+            estimate(product((*self._of_batch("column"), *axes.columns))),
+            estimate(product(axes.depth)),
         )
         self.thin = len(rights) == 1 and min(self.problem.rows, self.problem.columns) <= THIN_ROWS
         self.thin |= self.problem.rows <= THIN_ROWS
@@ -187,7 +187,7 @@ class _Contraction:
         left = self.left
         return wide_element(left.view.element if left.prologue is None else left.prologue.element)
 
-    def _of_batch(self, kind: str) -> tuple[int, ...]:
+    def _of_batch(self, kind: str) -> Shape:
         return tuple(e for e, of in zip(self.axes.batch, self.kinds, strict=True) if of == kind)
 
     def parts(self) -> int:
@@ -197,8 +197,8 @@ class _Contraction:
     def launch_parts(self, parts: int) -> None:
         """Sums of parts of the contracted axes, then one launch that adds them up and applies the epilogue."""
         axes, h = self.axes, self.h
-        number = max(range(len(axes.depth)), key=lambda i: axes.depth[i])
-        length = -(-axes.depth[number] // parts)
+        number = max(range(len(axes.depth)), key=lambda i: estimate(axes.depth[i]))
+        length = up(axes.depth[number], parts)
         depth = tuple(length if i == number else e for i, e in enumerate(axes.depth))
         free = len(axes.batch) + len(axes.rows)
         left = self.left.split(free + number, parts, length)
@@ -230,15 +230,15 @@ class _Contraction:
     def _spec(self) -> tuple[ContractionSpec, Operands]:
         axes, b = self.axes, len(self.axes.batch)
 
-        def of(strides: Sequence[int], kind: str) -> tuple[int, ...]:
+        def of(strides: Shape, kind: str) -> Shape:
             return tuple(s for s, k in zip(strides[:b], self.kinds, strict=True) if k == kind)
 
-        def factor_parts(strides: Sequence[int], own: str, free: int) -> _Parts:
+        def factor_parts(strides: Shape, own: str, free: int) -> _Parts:
             other = "column" if own == "row" else "row"
             parts = {own: (*of(strides, own), *strides[b : b + free]), other: ()}
             return _Parts(of(strides, "batch"), parts["row"], parts["column"], tuple(strides[b + free :]))
 
-        def cell_parts(strides: Sequence[int]) -> _Parts:
+        def cell_parts(strides: Shape) -> _Parts:
             r = b + len(axes.rows)
             return _Parts(
                 of(strides, "batch"), (*of(strides, "row"), *strides[b:r]), (*of(strides, "column"), *strides[r:]), ()
@@ -303,9 +303,7 @@ def _piece(view: View, number: int) -> View:
     return replace(one, shape=one.shape[1:], strides=one.strides[1:])
 
 
-def _factor(
-    operands: Operands, source: Source, strides: Sequence[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
-) -> Factor:
+def _factor(operands: Operands, source: Source, strides: Sequence[tuple[Shape, Shape, Shape]]) -> Factor:
     """``strides`` by batch, free and contracted axes, in the order of :attr:`Source.strides`."""
     own, *rest = strides
     limits, others = rest[: len(source.limits)], rest[len(source.limits) :]

@@ -12,6 +12,7 @@ from rlx_dialect.lowering.scalar import activation, binary
 from rlx_dialect.lowering.to_gpu.contract import Axes, Source, contract
 from rlx_dialect.lowering.to_gpu.contraction_spec import PLAIN, Epilogue, widened
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.extents import Shape
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Body
 from rlx_dialect.lowering.to_gpu.views import View
@@ -22,7 +23,6 @@ from rlx_dialect.ops.contraction import (
     FusedSwiGLUOp,
     MatMulOp,
 )
-from rlx_dialect.shapes import Shape
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -37,7 +37,7 @@ def biased(kind: ActivationKind | None, adds: int, *, unsigned: bool = False) ->
     return Epilogue(f"{adds} added, {kind}", write)
 
 
-def matrices(h: Host, lhs: View, rhs: View, shape: Shape) -> tuple[Axes, View, View]:
+def matrices(lhs: View, rhs: View, shape: Shape) -> tuple[Axes, View, View]:
     """The axes and the factors of a product of [..., M, K] and [..., K, N] as ``shape``, [..., M, N]."""
     *batch, m, n = shape
     depth = lhs.shape[-1]
@@ -50,7 +50,7 @@ def _products(
 ) -> None:
     """A product of matrices with an epilogue that may take one more operand."""
     made = h.result(result)
-    axes, left, right = matrices(h, h.view(lhs), h.view(rhs), made.shape)
+    axes, left, right = matrices(h.view(lhs), h.view(rhs), made.shape)
     extras = [] if extra is None else [h.view(extra).broadcast(made.shape)]
     contract(h, name, axes, left, right, made, extras, e)
 
@@ -132,8 +132,8 @@ def _gated_product(op: MatMulOp | FusedMatMulBiasActOp, h: Host, result: View, *
     width = result.shape[-1]
     weight = h.view(op.operands[1])
     halves = [weight.slice(len(weight.shape) - 1, start, width) for start in (0, width)]
-    axes, left, low = matrices(h, h.view(op.operands[0]), halves[0], result.shape)
-    _, _, high = matrices(h, h.view(op.operands[0]), halves[1], result.shape)
+    axes, left, low = matrices(h.view(op.operands[0]), halves[0], result.shape)
+    _, _, high = matrices(h.view(op.operands[0]), halves[1], result.shape)
     extras: list[View] = []
     if isinstance(op, FusedMatMulBiasActOp):
         bias = h.view(op.bias)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape
 from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, KernelSpec
-from rlx_dialect.shapes import Shape
 from rlx_dialect.xdsl_compat import Builder
 
 
@@ -24,11 +24,11 @@ from rlx_dialect.xdsl_compat import Builder
 class Bound:
     """Elements of a factor count only where 0 ≤ ``start`` + Σ coordinate·step < ``extent``; the others are zero."""
 
-    batch: tuple[int, ...]
-    free: tuple[int, ...]
-    contracted: tuple[int, ...]
+    batch: Shape
+    free: Shape
+    contracted: Shape
     start: int
-    extent: int
+    extent: Extent
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Factor:
     """A factor of the product, addressed by batch, by its own free axes and by the contracted ones."""
 
     access: Access
-    batch: tuple[int, ...]
-    free: tuple[int, ...]
-    contracted: tuple[int, ...]
+    batch: Shape
+    free: Shape
+    contracted: Shape
     bounds: tuple[Bound, ...] = ()
     prologue: Prologue | None = None
     others: tuple[Factor, ...] = ()
@@ -68,9 +68,9 @@ class Cell:
     """The result or an operand of the epilogue, addressed by batch, row and column."""
 
     access: Access
-    batch: tuple[int, ...]
-    row: tuple[int, ...]
-    column: tuple[int, ...]
+    batch: Shape
+    row: Shape
+    column: Shape
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,18 @@ class Line:
             value = k.op(arith.SelectOp(exists, value, k.constant(0, value.type)))
         return value
 
+    def load_vector(self, depth: Sequence[Index], exists: SSAValue | None, count: int, type: Attribute) -> SSAValue:
+        """``count`` elements from ``depth`` on that lie side by side, as ``type``; of a factor without bounds."""
+        k, factor = self.k, self.factor
+        access = Access(factor.access.source, factor.access.element, factor.contracted, 0)
+        value = k.load_vector(access, depth, self.start, count)
+        if signless(factor.access.element) != type:
+            value = k.op(arith.ExtFOp(value, VectorType(type, [count])))
+        if exists is not None:
+            zero = k.op(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(VectorType(type, [count]), [0] * count)))
+            value = k.op(arith.SelectOp(exists, value, zero))
+        return value
+
     def _read(self, access: Access, coordinates: Sequence[Index], start: Index, wide: bool) -> SSAValue:
         return (self.k.load_wide if wide else self.k.load)(access, coordinates, start)
 
@@ -173,12 +185,12 @@ def multiply_add(k: Kernel, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAVal
     return k.op(arith.AddiOp(k.op(arith.MuliOp(x, y)), total))
 
 
-def remains(extent: int, width: int) -> bool:
+def remains(extent: Extent, width: int) -> bool:
     """Whether pieces of ``width`` may go beyond ``extent``."""
     return bool(extent % width)
 
 
-def position_in(k: Kernel, group: Index, width: int, place: Index, extent: int) -> tuple[Index, SSAValue | None]:
+def position_in(k: Kernel, group: Index, width: int, place: Index, extent: Extent) -> tuple[Index, SSAValue | None]:
     """The row or column at ``place`` of a group of ``width``, and the condition that there is one."""
     position = k.i_add(k.i_mul(group, width), place)
     return position, k.i_less(position, extent) if remains(extent, width) else None

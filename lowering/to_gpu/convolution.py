@@ -14,12 +14,12 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_gpu.contract import Axes, Limit, Source, contract
 from rlx_dialect.lowering.to_gpu.contraction import biased
-from rlx_dialect.lowering.to_gpu.contraction_spec import PLAIN, Epilogue
+from rlx_dialect.lowering.to_gpu.contraction_spec import PLAIN, Epilogue, Prologue
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.views import View
 from rlx_dialect.ops.convolution import ConvolutionOp, ConvOp, FusedConvBiasActOp, Window
-from rlx_dialect.shapes import Shape
 
 
 def _grouped(view: View, axis: int, groups: int) -> View:
@@ -51,32 +51,41 @@ def windows(x: View, window: Window, groups: int, output: Shape) -> Source:
     limits: list[Limit] = []
     for axis, (extent, (before, after)) in enumerate(zip(x.shape[2:], window.padding, strict=True)):
         if before or after:
-            strides = [0] * len(view.shape)
+            strides: list[Extent] = [0] * len(view.shape)
             strides[2 + axis], strides[3 + rank + axis] = window.stride[axis], window.dilation[axis]
             limits.append(Limit(tuple(strides), -before, extent))
     return Source(view, tuple(limits))
 
 
-def _convolve(
-    op: ConvolutionOp, h: Host, name: str, per_channel: Sequence[SSAValue], whole: Sequence[SSAValue], e: Epilogue
+def convolve(
+    op: ConvolutionOp,
+    h: Host,
+    name: str,
+    per_channel: Sequence[SSAValue],
+    whole: Sequence[SSAValue],
+    e: Epilogue,
+    prologues: tuple[Prologue | None, Prologue | None] = (None, None),
 ) -> None:
-    """Convolve; the epilogue reads vectors of a number for each result channel, then tensors like the result."""
+    """Convolve; the epilogue reads vectors of a number for each result channel, then tensors like the result.
+
+    ``prologues`` are those of the operand and of the weight; padding is zero after them.
+    """
     x, weight, made = h.view(op.operands[0]), h.view(op.operands[1]), h.result(op.results[0])
     groups, output = op.groups.value.data, made.shape[2:]
     result = _grouped(made, 1, groups)
     kernels = _grouped(weight, 0, groups)
     axes = Axes(batch=(made.shape[0], groups), rows=kernels.shape[1:2], columns=output, depth=kernels.shape[2:])
     left = kernels.broadcast((made.shape[0], *kernels.shape))
-    channels = [h.view(v).reshape((made.shape[1], *[1] * len(output))) for v in per_channel]
-    extras = [v.broadcast(made.shape) for v in channels if v is not None]
+    extras = [h.view(v).repeat([1] * len(output)).broadcast(made.shape) for v in per_channel]
     extras += [h.view(v) for v in whole]
     extras = [_grouped(v, 1, groups) for v in extras]
-    contract(h, name, axes, left, windows(x, op.window, groups, output), result, extras, e)
+    right = replace(windows(x, op.window, groups, output), prologue=prologues[0])
+    contract(h, name, axes, Source(left, prologue=prologues[1]), right, result, extras, e)
 
 
 @lowers(ConvOp)
 def conv(op: ConvOp, h: Host) -> None:
-    _convolve(op, h, "conv", [], [], PLAIN)
+    convolve(op, h, "conv", [], [], PLAIN)
 
 
 @lowers(FusedConvBiasActOp)
@@ -84,4 +93,4 @@ def fused_conv_bias_act(op: FusedConvBiasActOp, h: Host) -> None:
     kind = None if op.activation is None else op.activation.data
     whole = [] if op.residual is None else [op.residual]
     name = "conv_bias" if kind is None else f"conv_bias_{kind}"
-    _convolve(op, h, name, [op.bias], whole, biased(kind, 1 + len(whole)))
+    convolve(op, h, name, [op.bias], whole, biased(kind, 1 + len(whole)))

@@ -118,6 +118,8 @@ class Hardware:
     """Shared memory is an uninitialised memref.global of the gpu.module (else a memref.alloc in the kernel)."""
     expand: frozenset[str]
     """arith and math operations that :mod:`.expand` writes in simpler ones: the compiler has none, or a wrong one."""
+    vector_bytes: int
+    """Bytes of a buffer that one invocation reads at a time; 0 where it reads single elements."""
     units: int
     """Workgroups that run at a time on a device of the middle size: with fewer, a part of it idles."""
     slices: int
@@ -222,6 +224,7 @@ HARDWARE: dict[str, Hardware] = {
             extent=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
+            vector_bytes=0,
             units=32,
             slices=1,
             tiles=_TILES,
@@ -240,6 +243,7 @@ HARDWARE: dict[str, Hardware] = {
             extent=i32,
             shared_global=False,
             expand=_SPIRV_EXPAND,
+            vector_bytes=0,
             units=32,
             slices=1,
             tiles=_TILES,
@@ -258,6 +262,7 @@ HARDWARE: dict[str, Hardware] = {
             extent=i64,
             shared_global=True,
             expand=frozenset(),
+            vector_bytes=16,
             units=128,
             slices=2,
             tiles=_TILES,
@@ -276,6 +281,7 @@ HARDWARE: dict[str, Hardware] = {
             extent=i64,
             shared_global=True,
             expand=_ROCM_EXPAND,
+            vector_bytes=16,
             units=128,
             slices=2,
             tiles=_TILES,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, gpu, memref, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     UnitAttr,
+    VectorType,
     f32,
     f64,
     i1,
@@ -28,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from rlx_dialect.dtypes import wide_element
+from rlx_dialect.dtypes import storage_dtype, wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, is_known, least, product, up
@@ -53,6 +54,11 @@ FLOAT_OF_BITS: Mapping[Attribute, AnyFloat] = {i32: f32, i64: f64}
 def flat_type(storage: Attribute, size: Extent) -> MemRefType:
     """A memref of one axis."""
     return MemRefType(storage, [size if isinstance(size, int) else DYNAMIC])
+
+
+def vector_alignment(type: VectorType) -> IntegerAttr:
+    """The bytes of a vector, as an attribute; xDSL's operations have no such property."""
+    return IntegerAttr(min(type.element_count() * storage_dtype(type.element_type).itemsize, 16), i64)
 
 
 @dataclass(frozen=True)
@@ -277,6 +283,15 @@ class Kernel(Emitter):
             return self.constant(access.source.value, wide)
         return self.converted(self.load(access, coordinates, start), wide)
 
+    def load_vector(self, access: Access, coordinates: Sequence[Index], start: Index, count: int) -> SSAValue:
+        """``count`` elements that lie side by side from there on, which memory aligns to their bytes."""
+        assert isinstance(access.source, int)
+        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
+        type = VectorType(signless(access.element), [count])
+        load = vector.LoadOp(self._entry.args[access.source], [self.index(address)], type)
+        load.attributes["alignment"] = vector_alignment(type)
+        return self.op(load)
+
     def store(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
         """Store a scalar of the element type, or of the type that it is computed in."""
         assert isinstance(access.source, int)
@@ -301,6 +316,13 @@ class Kernel(Emitter):
 
     def write(self, value: SSAValue, shared: SSAValue, at: Index) -> None:
         self.b.insert(memref.StoreOp.get(value, shared, [self.index(at)]))
+
+    def write_vector(self, value: SSAValue, shared: SSAValue, at: Index) -> None:
+        """Write the elements of a vector side by side, from where workgroup memory aligns them."""
+        store = vector.StoreOp(value, shared, [self.index(at)])
+        assert isinstance(value.type, VectorType)
+        store.attributes["alignment"] = vector_alignment(value.type)
+        self.b.insert(store)
 
     def barrier(self) -> None:
         """Wait for the workgroup; its writes to shared memory are then seen by all of it."""

@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor, position_in
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Shape, product
 from rlx_dialect.lowering.to_gpu.gpu_ops import (
     MmaMatrixType,
     SubgroupMmaComputeOp,
@@ -22,9 +23,8 @@ from rlx_dialect.lowering.to_gpu.gpu_ops import (
     SubgroupMmaStoreMatrixOp,
 )
 from rlx_dialect.lowering.to_gpu.hardware import MATRIX, MatrixTile
-from rlx_dialect.lowering.to_gpu.kernel import Grid, Kernel
+from rlx_dialect.lowering.to_gpu.kernel import BlockSize, Grid, Kernel
 from rlx_dialect.lowering.to_gpu.tiles import Slice, Staging, groups_of_tiles, rounds
-from rlx_dialect.shapes import Shape, product
 
 _LEFT = MmaMatrixType.of(MATRIX, MATRIX, f16, "AOp")
 _RIGHT = MmaMatrixType.of(MATRIX, MATRIX, f16, "BOp")
@@ -39,7 +39,7 @@ class MatrixContraction(ContractionSpec):
     buffers: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.tile.threads, 1, 1)
 
     @property

@@ -16,8 +16,9 @@ from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.lowering.scalar import binary
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Line, multiply_add, position_in, remains
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Grid, Kernel
-from rlx_dialect.shapes import product
+from rlx_dialect.lowering.to_gpu.extents import Extent, product
+from rlx_dialect.lowering.to_gpu.kernel import BlockSize, Grid, Kernel
+from rlx_dialect.lowering.to_gpu.tiles import groups_of_tiles
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,12 @@ class ThinContraction(ContractionSpec):
     thin: Thin
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (self.thin.columns * self.thin.lanes, 1, 1)
 
     @property
     def groups(self) -> Grid:
-        thin = self.thin
-        return (
-            -(-product(self.columns) // thin.columns),
-            -(-product(self.rows) // thin.rows),
-            product(self.batch),
-        )
+        return groups_of_tiles(self, self.thin.rows, self.thin.columns)
 
     def emit(self, k: Kernel) -> None:
         thin, thread = self.thin, k.thread_id()
@@ -61,7 +57,7 @@ class ThinContraction(ContractionSpec):
         column, column_exists = position_in(k, self.group(k, 0), thin.columns, place, extent)
         rows = [position_in(k, self.group(k, 1), thin.rows, i, product(self.rows)) for i in range(thin.rows)]
 
-        def within(position: Index, extent: int, width: int) -> Index:
+        def within(position: Index, extent: Extent, width: int) -> Index:
             return k.i_min(position, extent - 1) if remains(extent, width) else position
 
         # Beyond the edge anything will do: no result is made of it.

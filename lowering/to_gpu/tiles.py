@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
+from rlx_dialect.dtypes import storage_dtype
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.contraction_spec import (
     ContractionSpec,
@@ -21,9 +24,9 @@ from rlx_dialect.lowering.to_gpu.contraction_spec import (
     remains,
 )
 from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Shape, product, up
 from rlx_dialect.lowering.to_gpu.hardware import Tile
-from rlx_dialect.lowering.to_gpu.kernel import Grid, Kernel
-from rlx_dialect.shapes import Shape, product
+from rlx_dialect.lowering.to_gpu.kernel import BlockSize, Grid, Kernel
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TiledContraction(ContractionSpec):
     buffers: int
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (*self.tile.threads, 1)
 
     @property
@@ -47,7 +50,7 @@ class TiledContraction(ContractionSpec):
 
 def groups_of_tiles(spec: ContractionSpec, rows: int, columns: int) -> Grid:
     """Workgroups along columns, rows and batch for tiles of ``rows`` x ``columns``."""
-    return (-(-product(spec.columns) // columns), -(-product(spec.rows) // rows), product(spec.batch))
+    return (up(product(spec.columns), columns), up(product(spec.rows), rows), product(spec.batch))
 
 
 @dataclass(frozen=True)
@@ -89,22 +92,38 @@ class Slice:
         self.steps: list[tuple[Index, Index, Line, SSAValue | None]] = []
         """For each element that an invocation moves: its place in shared memory, its step along the contracted
         axes, the elements along them, and the condition that it is one of the slice."""
-        extent, count = product(free), width * depth
-        along_depth = bool(factor.contracted) and factor.contracted[-1] == 1
+        extent = product(free)
+        self.along_depth = bool(factor.contracted) and factor.contracted[-1] == 1
+        self.lanes = self._vector(factor, free)
+        """Elements that are read at a time: along the contracted axes, else along the free ones."""
+        lanes, count = self.lanes, width * depth // self.lanes
         for i in range(-(-count // staging.threads)):
             flat = k.i_add(thread, i * staging.threads)
             own = k.i_less(flat, count) if (i + 1) * staging.threads > count else None
             # Neighbouring invocations read neighbouring elements.
-            if along_depth:
-                step, place = k.i_rem(flat, depth), k.i_div(flat, depth)
+            if self.along_depth:
+                step, place = k.i_mul(k.i_rem(flat, depth // lanes), lanes), k.i_div(flat, depth // lanes)
             else:
-                step, place = k.i_div(flat, width), k.i_rem(flat, width)
+                step, place = k.i_div(flat, width // lanes), k.i_mul(k.i_rem(flat, width // lanes), lanes)
             position = k.i_add(k.i_mul(group, width), place)
             if remains(extent, width):
                 # Beyond the edge anything will do: no result is made of it.
-                position = k.i_min(position, extent - 1)
+                position = k.i_min(position, extent - (1 if self.along_depth else lanes))
             line = Line(k, factor, batch, k.split(position, free))
             self.steps.append((self.at(place, step), step, line, own))
+
+    def _vector(self, factor: Factor, free: Shape) -> int:
+        """How many elements can be read at a time: they lie side by side, whole, where memory aligns them."""
+        k, depth = self.k, self.spec.depth
+        element = signless(factor.access.element)
+        lanes = k.hardware.vector_bytes // storage_dtype(self.type).itemsize
+        own, steps = (depth, factor.contracted) if self.along_depth else (free, factor.free)
+        other = factor.free if self.along_depth else factor.contracted
+        plain = not factor.bounds and factor.prologue is None and isinstance(factor.access.source, int)
+        if lanes < 2 or not plain or not isinstance(element, AnyFloat) or not steps or steps[-1] != 1:
+            return 1
+        apart = [own[-1], *steps[:-1], *other, *factor.batch, factor.access.offset]
+        return 1 if any(remains(number, lanes) for number in apart) else lanes
 
     def at(self, place: Index, step: Index) -> Index:
         k = self.k
@@ -121,15 +140,30 @@ class Slice:
             # Both factors are zero beyond the end: 0 times whatever the other has could be NaN.
             exists = k.i_less(position, length) if partial else None
             if partial or ahead or own is not None:
-                position = k.i_min(position, length - 1)
-            values.append(line.load(k.split(position, spec.depth), exists, wide=self.staging.wide))
+                position = k.i_min(position, length - (self.lanes if self.along_depth else 1))
+            at = k.split(position, spec.depth)
+            if self.lanes > 1:
+                values.append(line.load_vector(at, exists, self.lanes, self.type))
+            else:
+                values.append(line.load(at, exists, wide=self.staging.wide))
         return values
 
     def keep(self, values: Sequence[SSAValue], buffer: Index) -> None:
         """Write this invocation's elements to the buffer that starts at ``buffer``."""
         k = self.k
         for value, (place, _, _, own) in zip(values, self.steps, strict=True):
-            k.when(own, lambda v=value, p=place: k.write(v, self.shared, k.i_add(p, buffer)))
+            k.when(own, lambda v=value, p=place: self._keep(v, k.i_add(p, buffer)))
+
+    def _keep(self, value: SSAValue, at: Index) -> None:
+        k = self.k
+        apart = self.pitches[1] if self.along_depth else self.pitches[0]
+        if self.lanes == 1:
+            k.write(value, self.shared, at)
+        elif apart == 1:
+            k.write_vector(value, self.shared, at)
+        else:
+            for i in range(self.lanes):
+                k.write(k.op(vector.ExtractOp(value, [i], self.type)), self.shared, k.i_add(at, i * apart))
 
 
 Use = Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]]
@@ -182,7 +216,7 @@ class _Writer:
         self.column_group, self.row_group = spec.group(k, 0), spec.group(k, 1)
         self.x, self.y = k.thread_id("x"), k.thread_id("y")
         thread = k.i_add(k.i_mul(self.y, tile.threads[0]), self.x)
-        staging = Staging(tile.depth, spec.buffers, product(tile.threads), wide=True)
+        staging = Staging(tile.depth, spec.buffers, tile.threads[0] * tile.threads[1], wide=True)
 
         def part(factor: Factor, free: Shape, group: Index, width: int) -> Slice:
             # Neighbours in the tile are neighbours in shared memory.
