@@ -35,8 +35,8 @@ def signless(type: Attribute, *, complex: bool = False) -> Attribute:
 def constant(value: complex, type: Attribute, b: Builder) -> SSAValue:
     """A scalar of a float, integer, index or complex type."""
     if isinstance(type, ComplexType):
-        parts = (constant(part, type.element_type, b) for part in (value.real, value.imag))
-        return b.insert(complex_dialect.CreateOp(*parts, type)).complex
+        real, imaginary = (constant(part, type.element_type, b) for part in (value.real, value.imag))
+        return b.insert(complex_dialect.CreateOp(real, imaginary, type)).complex
     value = value.real
     if isinstance(type, AnyFloat):
         return b.insert(arith.ConstantOp(FloatAttr(float(value), type))).result

@@ -16,12 +16,13 @@ from xdsl.ir import SSAValue
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule, reordered
+from rlx_dialect.lowering.to_cpu.known import known, product
 from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
 from rlx_dialect.lowering.to_gpu.attention import AttentionSpec, Part
 from rlx_dialect.lowering.to_gpu.contraction_spec import Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, KernelSpec
-from rlx_dialect.shapes import product
+from rlx_dialect.lowering.to_gpu.extents import Extent
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec
 
 MOST_ROWS = 64
 SCORES = 1 << 16
@@ -37,7 +38,7 @@ class PackedAttention(KernelSpec):
     to_values: RegisterTile
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (1, 1, 1)
 
     @property
@@ -52,7 +53,7 @@ def choose_tiles(cpu: Cpu, spec: AttentionSpec) -> tuple[RegisterTile, RegisterT
     """Tiles of equally many rows for the products with keys and with values."""
     lanes = cpu.lanes(wide_element(spec.q.access.element))
     by_values = choose_register_tile(cpu, lanes, product(spec.rows), spec.value_dim)
-    vectors = min((cpu.registers - 1) // (by_values.rows + 1), -(-spec.keys // lanes), 8)
+    vectors = min((cpu.registers - 1) // (by_values.rows + 1), -(-known(spec.keys) // lanes), 8)
     return RegisterTile(by_values.rows, vectors, lanes), by_values
 
 
@@ -71,7 +72,7 @@ class Attention(Schedule[PackedAttention]):
         super().__init__(spec, cpu)
         self.whole = spec.whole
         self.rows = product(self.whole.rows)
-        self.pitch = -(-self.whole.keys // spec.to_keys.width) * spec.to_keys.width
+        self.pitch = -(-known(self.whole.keys) // spec.to_keys.width) * spec.to_keys.width
         height = spec.to_keys.rows
         self.block_rows = max(min(MOST_ROWS, SCORES // self.pitch) // height, 1) * height
 
@@ -86,7 +87,7 @@ class Attention(Schedule[PackedAttention]):
     @property
     def work(self) -> int:
         width = self.whole.dim + self.whole.value_dim
-        return min(self.rows, self.block_rows) * self.whole.keys * (width // self.spec.to_keys.lanes + 4)
+        return min(self.rows, self.block_rows) * known(self.whole.keys) * (width // self.spec.to_keys.lanes + 4)
 
     def emit(self, k: CpuKernel) -> None:
         k.groups(lambda number: _Block(k, self, number).write())
@@ -127,17 +128,17 @@ class _Block:
         if len(spec.rows) == 1:
             return seen
         # A block may hold the end of one head and the start of the next.
-        heads = [k.index(k.i_div(row, queries)) for row in (self.first, last)]
-        one_head = k.op(arith.CmpiOp(*heads, "eq"))
+        first_head, last_head = (k.index(k.i_div(row, queries)) for row in (self.first, last))
+        one_head = k.op(arith.CmpiOp(first_head, last_head, "eq"))
         return k.op(arith.SelectOp(one_head, k.index(seen), k.index(spec.keys)))
 
     def _held(self, row: Index) -> Index:
         """Where the row's scores start."""
         return self.k.i_mul(self.k.i_sub(row, self.first), self.s.pitch)
 
-    def _panel(self, number: Index, panels: int, length: int, tile: RegisterTile) -> Index:
+    def _panel(self, number: Index, panels: int, length: Extent, tile: RegisterTile) -> Index:
         k = self.k
-        return k.i_mul(k.i_add(k.i_mul(self.flat_batch, panels), number), length * tile.width)
+        return k.i_mul(k.i_add(k.i_mul(self.flat_batch, panels), number), known(length) * tile.width)
 
     def _zeros(self, tile: RegisterTile, count: int) -> list[SSAValue]:
         zero = self.k.op(vector.BroadcastOp(self.k.constant(0, self.type), VectorType(self.type, [tile.lanes])))

@@ -16,12 +16,12 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.known import product
 from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, KernelSpec
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec
 from rlx_dialect.lowering.to_gpu.views import coalesce
-from rlx_dialect.shapes import product
 
 BLOCK_ROWS = 128
 """Rows of one group, about: the left factor's share stays in a cache, and threads have groups to share."""
@@ -41,7 +41,7 @@ class PackedContraction(KernelSpec):
     packs_left: bool
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (1, 1, 1)
 
     @property

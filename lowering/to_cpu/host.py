@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from rlx_dialect.lowering.to_cpu.contraction import (
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
 from rlx_dialect.lowering.to_cpu.invocations import Invocations
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.known import all_known, product
 from rlx_dialect.lowering.to_cpu.map import Map
 from rlx_dialect.lowering.to_cpu.packing import Pack, PackSpec, alone
 from rlx_dialect.lowering.to_cpu.rows import Rows
@@ -36,12 +37,12 @@ from rlx_dialect.lowering.to_gpu.attention import AttentionSpec
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
 from rlx_dialect.lowering.to_gpu.expand import expand
+from rlx_dialect.lowering.to_gpu.extents import Extent
 from rlx_dialect.lowering.to_gpu.host import KERNELS, LOAD_TIME, Host, KernelModule
 from rlx_dialect.lowering.to_gpu.kernel import KernelSpec, Operands
 from rlx_dialect.lowering.to_gpu.map import MapSpec
 from rlx_dialect.lowering.to_gpu.rows import RowSpec
 from rlx_dialect.lowering.to_gpu.views import Buffer
-from rlx_dialect.shapes import Shape, product
 
 SCHEDULES: Mapping[type[KernelSpec], type[Schedule[Any]]] = {
     KernelSpec: Invocations,
@@ -108,7 +109,7 @@ class CpuHost(Host):
         tile = choose_tile(self.kernels.cpu, spec)
         packs_left = not reads_left_in_place(spec)
 
-        def packed(factor: Factor, free: Shape, width: int) -> Buffer:
+        def packed(factor: Factor, free: Sequence[Extent], width: int) -> Buffer:
             return self._packed(spec.batch, factor, free, spec.depth, width, operands)
 
         panels = [packed(spec.lhs, spec.rows, tile.rows)] if packs_left else []
@@ -127,17 +128,23 @@ class CpuHost(Host):
         super().launch(hint, PackedAttention(both.slots, spec, to_keys, to_values), both)
 
     def _packed(
-        self, batch: Shape, factor: Factor, free: Shape, depth: Shape, width: int, operands: Operands
+        self,
+        batch: Sequence[Extent],
+        factor: Factor,
+        free: Sequence[Extent],
+        depth: Sequence[Extent],
+        width: int,
+        operands: Operands,
     ) -> Buffer:
         """The panels of a factor; those of what is known at load time are made once."""
         if factor.type == i1:
             raise NotLowered("products of truth values have no CPU form")
         own, buffers = alone(factor, operands)
         read = tuple(buffers.buffers)
-        pack = PackSpec((), batch, free, depth, own, width)
-        known = self._panels.get((pack, read))
-        if known is not None:
-            return known
+        pack = PackSpec((), all_known(batch), all_known(free), all_known(depth), own, width)
+        made_before = self._panels.get((pack, read))
+        if made_before is not None:
+            return made_before
         size = pack.groups[0] * product(depth) * width
         view = self.new(factor.type, (size,), "panels")
         assert isinstance(view.source, Buffer)

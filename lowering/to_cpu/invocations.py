@@ -6,10 +6,11 @@ That suits those whose invocations neither share memory nor wait for each other:
 from __future__ import annotations
 
 from xdsl.dialects import gpu
+from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.known import product
 from rlx_dialect.lowering.to_gpu.kernel import KernelSpec
-from rlx_dialect.shapes import product
 
 _DIMENSIONS = ("x", "y", "z")
 
@@ -28,10 +29,10 @@ class Invocations(Schedule[KernelSpec]):
     def emit(self, k: CpuKernel) -> None:
         z, y, x = reversed(self.spec.groups)
 
-        def group(number: object) -> None:
+        def group(number: SSAValue) -> None:
             blocks = dict(zip(reversed(_DIMENSIONS), k.split(number, (z, y, x)), strict=True))
 
-            def thread(flat: object) -> None:
+            def thread(flat: SSAValue) -> None:
                 threads = dict(zip(reversed(_DIMENSIONS), k.split(flat, tuple(reversed(self.spec.block))), strict=True))
                 k.invocation = {f"{gpu.BlockIdOp.name} {d}": blocks[d] for d in _DIMENSIONS} | {
                     f"{gpu.ThreadIdOp.name} {d}": threads[d] for d in _DIMENSIONS

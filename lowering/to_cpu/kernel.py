@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, Region, SSAValue
 
 from rlx_dialect.lowering import NotLowered
@@ -26,7 +27,7 @@ from rlx_dialect.lowering.to_gpu.kernel import Kernel, KernelSpec
 WORK = "rlx.work"
 """Attribute of a kernel: about how many scalar operations one group takes."""
 
-_REORDERED = arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])
+_REORDERED = arith.FastMathFlagsAttr([FastMathFlag.REASSOC])
 
 
 def reordered(total: SSAValue) -> SSAValue:

@@ -11,9 +11,11 @@ from functools import cached_property
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.known import all_known, product
+from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.kernel import Access
 from rlx_dialect.lowering.to_gpu.map import MapSpec
-from rlx_dialect.shapes import Shape, product
+from rlx_dialect.shapes import Shape
 
 CHUNK = 8192
 """Elements of one group, at most as many along the innermost axis."""
@@ -39,7 +41,7 @@ class Map(Schedule[MapSpec]):
     @cached_property
     def _box(self) -> tuple[Shape, int]:
         """The extents of the outer loops, and of the innermost."""
-        shape = tuple(self.spec.shape[a] for a in self._order)
+        shape = all_known(self.spec.shape[a] for a in self._order)
         return shape[:-1], shape[-1] if shape else 1
 
     @property
@@ -73,7 +75,7 @@ class Map(Schedule[MapSpec]):
 
         k.groups(group)
 
-    def _element(self, k: CpuKernel, coordinates: tuple[SSAValue, ...]) -> None:
+    def _element(self, k: CpuKernel, coordinates: tuple[Index, ...]) -> None:
         def at(access: Access) -> Access:
             return replace(access, strides=tuple(access.strides[a] for a in self._order))
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.known import product
 from rlx_dialect.lowering.to_gpu.contraction_spec import Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, KernelSpec, Operands
-from rlx_dialect.shapes import Shape, product
+from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec, Operands
+from rlx_dialect.shapes import Shape
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PackSpec(KernelSpec):
         return -(-product(self.free) // self.width)
 
     @property
-    def block(self) -> Grid:
+    def block(self) -> BlockSize:
         return (1, 1, 1)
 
     @property

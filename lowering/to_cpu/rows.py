@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule, reordered
+from rlx_dialect.lowering.to_cpu.known import product
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.rows import Columns, Fold, Row, RowSpec, Values
-from rlx_dialect.shapes import product
 
 GROUP = 8192
 """About how many elements make a group."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, SSAValue
 
@@ -133,6 +132,11 @@ class AttentionSpec(LinearSpec):
         _Writer(k, self).write()
 
 
+def _lowest(element: Attribute) -> float:
+    """The least finite number of a float type."""
+    return {2: -65504.0, 4: -3.4028234663852886e38, 8: -1.7976931348623157e308}[storage_dtype(element).itemsize]
+
+
 @dataclass(frozen=True)
 class _State:
     """What an invocation knows of its rows: greatest score, sum of powers, and columns of the weighted values."""
@@ -185,8 +189,7 @@ class _Writer:
     def write(self) -> None:
         k, spec, tile = self.k, self.spec, self.spec.tile
         self._stage(spec.q, spec.dim, self.queries, self.query_pitch, tile.rows, self._row)
-        number = storage_dtype(self.type)
-        lowest, zero = k.constant(float(np.finfo(number).min), self.type), k.constant(0, self.type)
+        lowest, zero = k.constant(_lowest(self.type), self.type), k.constant(0, self.type)
         rows = tile.per_row
         start = _State([lowest] * rows, [zero] * rows, [zero] * (rows * len(self.columns)))
 
@@ -265,7 +268,7 @@ class _Writer:
         places = [k.i_add(self.lane, j * tile.lanes) for j in range(tile.keys // tile.lanes)]
         scores = self._scores(places, key)
         exists = [None if whole else inside(place) for place in places]
-        lowest = k.constant(float(np.finfo(storage_dtype(self.type)).min), self.type)
+        lowest = k.constant(_lowest(self.type), self.type)
         for row, of_row in zip(self.rows, scores, strict=True):
             for place, score, there in zip(places, of_row, exists, strict=True):
                 known = score if there is None else k.op(arith.SelectOp(there, score, lowest))

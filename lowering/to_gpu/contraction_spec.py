@@ -171,7 +171,9 @@ class Line:
         if signless(factor.access.element) != type:
             value = k.op(arith.ExtFOp(value, VectorType(type, [count])))
         if exists is not None:
-            zero = k.op(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(VectorType(type, [count]), [0] * count)))
+            assert isinstance(type, AnyFloat)
+            zeros = DenseIntOrFPElementsAttr.from_list(VectorType(type, [count]), [0.0] * count)
+            zero = k.op(arith.ConstantOp(zeros))
             value = k.op(arith.SelectOp(exists, value, zero))
         return value
 
@@ -185,7 +187,7 @@ def multiply_add(k: Kernel, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAVal
     return k.op(arith.AddiOp(k.op(arith.MuliOp(x, y)), total))
 
 
-def remains(extent: Extent, width: int) -> bool:
+def remains(extent: Extent, width: Extent) -> bool:
     """Whether pieces of ``width`` may go beyond ``extent``."""
     return bool(extent % width)
 

@@ -108,9 +108,9 @@ class _Graph:
     def _too_long(self, op: RlxOp) -> str | None:
         """Why a loop cannot become straight-line code: kernels are launched one after the other."""
         match op:
-            case WhileOp() if op.max_iterations is None:
-                return "it has no max_iterations, and the target has no loops of launches"
             case WhileOp():
+                if op.max_iterations is None:
+                    return "it has no max_iterations, and the target has no loops of launches"
                 count = op.max_iterations.value.data
             case ScanOp():
                 count = op.steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math as pymath
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import AnyFloat, i32
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.arithmetic import Real, constant
@@ -92,6 +92,7 @@ def _log(x: Real) -> Real:
     bits = _Int(_bits((x * 8388608.0).where(tiny, x)), x.b)
     exponent = (bits >> 23) - 126
     mantissa = _of_bits(((bits & 0x7FFFFF) | 0x3F000000).value, x)
+    assert isinstance(x.value.type, AnyFloat)
     e = Real(x.b.insert(arith.SIToFPOp(exponent.value, x.value.type)).result, x.b)
     e = (e - 23).where(tiny, e)
     low = mantissa.below(pymath.sqrt(0.5))

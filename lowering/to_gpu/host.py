@@ -244,6 +244,7 @@ class Host:
         values, element = op.array(), element_of(op.result)
         assert values is not None, "a value in a resource was let through"
         if (number := splat(values)) is not None:
+            assert not isinstance(number, complex), f"{element} was let through"
             return View(Literal(number), element, values.shape, (0,) * values.ndim)
         storage = self.storage(element)
         if is_float(element) and not np.isfinite(values).all():
@@ -315,8 +316,9 @@ class Host:
             self.launch(hint, *map_kernel(inputs, outputs, body, self.hardware.workgroup))
 
     def _number(self, value: Extent) -> SSAValue:
-        if value not in self._numbers and isinstance(value, Sym):
-            self._numbers[value] = self._sum(value)
+        if isinstance(value, Sym):
+            if value not in self._numbers:
+                self._numbers[value] = self._sum(value)
         elif value not in self._numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             first = self._entry.first_op

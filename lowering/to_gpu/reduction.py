@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import BinaryKind, NormKind, ReduceKind
@@ -45,6 +46,7 @@ def _mean(row: Row, total: SSAValue) -> Real:
         return k.real(total) / row.length
     count = k.op(arith.IndexCastOp(k.index(row.length), k.hardware.extent))
     real = k.real(total)
+    assert isinstance(real.value.type, AnyFloat)
     return real / Real(k.op(arith.UIToFPOp(count, real.value.type)), k.b)
 
 

@@ -110,7 +110,7 @@ def emit(op: ElementwiseOp, operands: Sequence[SSAValue], b: Builder) -> SSAValu
         case BinaryOp():
             return binary(op.kind.data, operands[0], operands[1], b)
         case CompareOp():
-            return _compare(op.kind.data, *operands, b)
+            return _compare(op.kind.data, operands[0], operands[1], b)
         case WhereOp():
             return b.insert(arith.SelectOp(*operands)).result
         case StopGradientOp():

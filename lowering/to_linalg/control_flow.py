@@ -32,7 +32,7 @@ def if_(op: IfOp, c: Conversion) -> list[SSAValue]:
         Builder(InsertPoint.at_end(block)).insert(scf.YieldOp(*values))
         branches.append(Region(block))
     types = [c.lowered(r.type) for r in op.results]
-    return list(c.b.insert(scf.IfOp(predicate, types, *branches)).results)
+    return list(c.b.insert(scf.IfOp(predicate, types, branches[0], branches[1])).results)
 
 
 @lowers(WhileOp)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, UnitAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.attributes import BinaryKind, ScatterReduction
 from rlx_dialect.base import element_of, shape_of
@@ -61,6 +61,7 @@ def scattered(
         return [c.insert(c.elementwise(row, [update, old], element, combine), values[0], [at, *rest])]
 
     (result,) = c.loop(count, [data], step)
+    assert isinstance(result.owner, Operation)
     result.owner.attributes[SCATTER] = UnitAttr()
     return result
 

@@ -359,15 +359,15 @@ class Tensors:
         ``fixed``: no extent changes from round to round.
         """
         block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
-        bounds = [self.index(extent) for extent in (first, rounds, step)]
+        start, stop, stride = (self.index(extent) for extent in (first, rounds, step))
         outer = self.b
         with self.nested():
             self.b = Builder(InsertPoint.at_end(block))
             self._same_extents(block.args[1:], carried if fixed else [])
-            index, *values = block.args
+            index, values = block.args[0], list[SSAValue](block.args[1:])
             self.b.insert(scf.YieldOp(*body(index, values)))
         self.b = outer
-        results = self.b.insert(scf.ForOp(*bounds, carried, block)).results
+        results = self.b.insert(scf.ForOp(start, stop, stride, carried, block)).results
         self._same_extents(results, carried if fixed else [])
         return list(results)
 
