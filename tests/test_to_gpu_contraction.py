@@ -21,7 +21,7 @@ from rlx_dialect.lowering.to_gpu.contraction_choice import (
     choose_tile,
     groups_of,
 )
-from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, MatrixTile
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, MatrixTile, Tile
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
@@ -177,6 +177,23 @@ def test_long_sums_of_small_results_are_made_in_parts(depth: int):
     assert launches(lowered) == 4
     values = random_values(module)
     assert all(np.array_equal(x, y) for x, y in zip(run(module, values), run(module, values), strict=True))
+
+
+def test_a_sum_of_unknown_length_is_made_in_parts(monkeypatch: pytest.MonkeyPatch):
+    with_hardware(monkeypatch, tiles=(Tile(16, 16, 8, 1, 1),))
+    module = parse("""
+      func.func @main(%x: tensor<20x?x5xf32> {rlx.input = "x"}, %w: tensor<?x5x30xf32> {rlx.input = "w"})
+          -> tensor<20x30xf32> {
+        %y = rlx.dot_general %x, %w {lhs_contracting = [1, 2], rhs_contracting = [0, 1]}
+          : (tensor<20x?x5xf32>, tensor<?x5x30xf32>) -> tensor<20x30xf32>
+        func.return %y : tensor<20x30xf32>
+      }""")
+    assert launches(lower(module)) == 2
+    rng = np.random.default_rng(0)
+    for length in (1, 37):
+        x, w = rng.standard_normal((20, length, 5), "float32"), rng.standard_normal((length, 5, 30), "float32")
+        values = {"x": x, "w": w}
+        assert_close(run(module, values), run_reference(module, values), rtol=1e-4, atol=1e-4)
 
 
 def test_the_epilogue_of_a_sum_in_parts():

@@ -94,7 +94,7 @@ class Source:
 
         extent, rank = self.view.shape[axis], len(self.view.shape)
         limits = [replace(limit, strides=strides(limit.strides)) for limit in self.limits]
-        if remains(extent, length):
+        if not isinstance(length, int) or remains(extent, length):
             step = tuple(1 if i == axis else 0 for i in range(rank))
             limits.append(Limit(strides(step), 0, extent))
         return Source(view(self.view), tuple(limits), self.prologue, tuple(view(v) for v in self.others))
