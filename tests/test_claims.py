@@ -9,7 +9,7 @@ from rlx_dialect.pipelines.claims import UnknownOperation, claim_changes, known_
 from rlx_dialect.pipelines.conditions import claim_names
 from rlx_dialect.pipelines.environment import NOTHING_SET
 from rlx_dialect.pipelines.fuse import Fuse
-from rlx_dialect.pipelines.named import named_pipeline
+from rlx_dialect.pipelines.named import lowering_pipeline, named_pipeline
 from rlx_dialect.pipelines.targets import CUDA, METAL
 
 OWN = claim_names(METAL.claims)
@@ -60,7 +60,7 @@ def test_claims_choose_passes():
     assert "rlx-fuse-swiglu" in more
     assert "rlx-select-peaks-only-outputs" in more
     assert (
-        Fuse(CUDA, NOTHING_SET).claims("+fused_swiglu,+fft,+welch_peaks").pipeline() + ",rlx-lower-to-gpu{target=cuda}"
+        f"{Fuse(CUDA, NOTHING_SET).claims('+fused_swiglu,+fft,+welch_peaks').pipeline()},{lowering_pipeline(CUDA)}"
         == more
     )
     assert Fuse(METAL, NOTHING_SET).claims(None).pipeline() == named_pipeline("metal-fuse")

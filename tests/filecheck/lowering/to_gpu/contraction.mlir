@@ -1,19 +1,20 @@
 // RUN: rlx-opt -p "rlx-lower-to-gpu{target=metal}" %s | filecheck %s
 
 // A transposed operand is read where it lies, the weight's batch is folded into the rows, and bias and activation
-// are part of the kernel. 2 x 96 x 130 results are 3 x 3 tiles of 64 x 64.
+// are part of the kernel. 2 x 96 x 130 results are 6 x 5 tiles of 32 x 32.
 
 // CHECK-LABEL:  func.func @linear
-// CHECK-DAG:      %[[N3:.*]] = arith.constant 3 : index
+// CHECK-DAG:      %[[N6:.*]] = arith.constant 6 : index
+// CHECK-DAG:      %[[N5:.*]] = arith.constant 5 : index
 // CHECK-DAG:      %[[N16:.*]] = arith.constant 16 : index
-// CHECK:          "gpu.launch_func"(%[[N3]], %[[N3]], {{%.*}}, %[[N16]], %[[N16]], {{%.*}}) <{kernel = @kernels::@matmul_bias_relu,
+// CHECK:          "gpu.launch_func"(%[[N5]], %[[N6]], {{%.*}}, %[[N16]], %[[N16]], {{%.*}}) <{kernel = @kernels::@matmul_bias_relu,
 // CHECK-NOT:      gpu.launch_func
 // CHECK:        "gpu.func"() <{function_type = (memref<7680xf32>, memref<5200xf32>, memref<24960xf32>, memref<130xf32>) -> ()}> ({
-// CHECK-COUNT-2:  memref.alloc() : memref<1024xf32, 3 : i64>
+// CHECK-COUNT-2:  memref.alloc() : memref<512xf32, 3 : i64>
 // CHECK:          scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args(
 // CHECK:            "gpu.barrier"() : () -> ()
 // CHECK-NEXT:       scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args(
-// CHECK-COUNT-16:     math.fma
+// CHECK-COUNT-4:      math.fma
 // CHECK-NEXT:         scf.yield
 // CHECK:            "gpu.barrier"() : () -> ()
 // CHECK:          arith.addf

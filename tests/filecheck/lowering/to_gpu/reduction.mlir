@@ -17,7 +17,7 @@
 // CHECK-NEXT:     "gpu.barrier"() : () -> ()
 // CHECK:          scf.if
 // CHECK-NEXT:       memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<3xf32>
-// CUDA:         "memref.global"() <{sym_name = "reduce_max_shared0", type = memref<256xf32, 3 : i64>, initial_value, sym_visibility = "private"}> : () -> ()
+// CUDA:         "memref.global"() <{sym_name = "reduce_max_shared0", type = memref<256xf32, 3 : i64>, initial_value, sym_visibility = "private", alignment = 32 : i64}> : () -> ()
 // CUDA:           arith.constant 0xff800000 : f32
 // CUDA:           memref.get_global @reduce_max_shared0 : memref<256xf32, 3 : i64>
 func.func @rows(%x: tensor<3x40xf32>) -> tensor<3xf32> {

@@ -1,0 +1,87 @@
+"""Random graphs through whole pipelines and real engines: what runs gives the reference's values.
+
+12 seeds for each engine; ``RLX_RANDOM_GRAPHS_ENGINES=100`` tests that many. A failure prints the graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from random_graphs import random_graph
+from xdsl.dialects.builtin import ModuleOp
+
+from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import arguments, main_function
+from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering import LoweringError
+from rlx_dialect.passes.matching.numerics import has_narrow
+from rlx_dialect.runtime.rlx_run import compile_for
+from rlx_dialect.samples import random_values
+from rlx_dialect.xdsl_compat import print_module
+
+SEEDS = range(int(os.environ.get("RLX_RANDOM_GRAPHS_ENGINES", "12")))
+ENGINES = [("cpu", "iree"), ("cpu", "native"), ("wgpu", "wgpu"), ("tpu", "xla")]
+"""Targets with the engine that runs what they lower to."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What may differ between two right answers."""
+
+    limit: float
+    """Relative, and absolute for small numbers."""
+    nudge: float
+    """Inputs are changed by this share to see which results say more about rounding than about the graph."""
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> Precision:
+        return cls(6e-2, 1e-2) if has_narrow(module) else cls(2e-4, 2e-6)
+
+    def close(self, found: Array, expected: Array) -> Array:
+        """Where the elements are about the same; all of them exactly where they are no floats."""
+        if expected.dtype.kind != "f":
+            return found == expected
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.isclose(found, expected, rtol=self.limit, atol=self.limit, equal_nan=True)
+
+    def shaky(self, module: ModuleOp, values: Mapping[str, Array], expected: Sequence[Array]) -> list[Array]:
+        """The elements of each result that a nudge moves far: behind a comparison, a rounding, an overflow."""
+        result = [np.zeros(e.shape, bool) for e in expected]
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            moved = run_reference(module, {name: self._nudged(v, rng) for name, v in values.items()})
+            for mask, m, e in zip(result, moved, expected, strict=True):
+                mask |= ~self.close(m, e)
+        return result
+
+    def _nudged(self, value: Array, rng: np.random.Generator) -> Array:
+        if value.dtype.kind != "f":
+            return value
+        return (value * (1 + self.nudge * rng.uniform(-1, 1, value.shape))).astype(value.dtype)
+
+
+@pytest.mark.parametrize(("target", "engine"), ENGINES, ids=lambda name: str(name))
+def test_random_graphs(target: str, engine: str):
+    compared = 0
+    for seed in SEEDS:
+        module = random_graph(seed)
+        values = random_values(module, seed)
+        inputs = {a.name: values[a.name] for a in arguments(main_function(module)) if a.kind == "input"}
+        try:
+            found = compile_for(module, target, engine, values).run(inputs)
+            expected = run_reference(module, values)
+            precision = Precision.of(module)
+            for f, e, mask in zip(found, expected, precision.shaky(module, values, expected), strict=True):
+                assert f.shape == e.shape
+                assert (precision.close(f, e) | mask).all(), f"seed {seed}: {f} is not {e}"
+                compared += int((~mask).sum())
+        except LoweringError:
+            continue
+        except Exception as error:
+            error.add_note(f"seed {seed}\n{print_module(module)}")
+            raise
+    assert compared > 200 * len(SEEDS) // 12, "hardly anything was compared"
