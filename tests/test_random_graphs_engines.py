@@ -1,6 +1,6 @@
 """Random graphs through whole pipelines and real engines: what runs gives the reference's values.
 
-12 seeds for each engine; ``RLX_RANDOM_GRAPHS_ENGINES=100`` tests that many. A failure prints the graph.
+20 seeds for each engine; ``RLX_RANDOM_GRAPHS_ENGINES=100`` tests that many. A failure prints the graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlx_dialect.runtime.rlx_run import compile_for
 from rlx_dialect.samples import random_values
 from rlx_dialect.xdsl_compat import print_module
 
-SEEDS = range(int(os.environ.get("RLX_RANDOM_GRAPHS_ENGINES", "12")))
+SEEDS = range(int(os.environ.get("RLX_RANDOM_GRAPHS_ENGINES", "20")))
 ENGINES = [("cpu", "iree"), ("cpu", "native"), ("wgpu", "wgpu"), ("tpu", "xla")]
 """Targets with the engine that runs what they lower to."""
 
