@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -25,6 +26,15 @@ from rlx_dialect.lowering.to_gpu.extents import Extent, Sym, UnknownExtent, leas
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 Index = Extent | SSAValue
+
+
+def _truth(condition: SSAValue | None) -> bool | None:
+    """Whether a condition, where None always holds, does; None where that is not known yet."""
+    if condition is None:
+        return True
+    if isinstance(condition.owner, arith.ConstantOp) and isinstance(condition.owner.value, IntegerAttr):
+        return bool(condition.owner.value.value.data)
+    return None
 
 
 class Emitter:
@@ -74,8 +84,13 @@ class Emitter:
 
     def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         """The conjunction of two conditions, where None always holds."""
-        if a is None or b is None:
-            return b if a is None else a
+        known = _truth(a)
+        if known is not None:
+            return b if known else a
+        if _truth(b) is not None:
+            return self.both(b, a)
+        assert a is not None
+        assert b is not None
         return self.op(arith.AndIOp(a, b))
 
     def converted(self, value: SSAValue, type: Attribute) -> SSAValue:
@@ -123,6 +138,8 @@ class Emitter:
         return self.op(arith.SelectOp(self.i_less(a, b), self.index(a), self.index(b)))
 
     def i_less(self, a: Index, b: Index) -> SSAValue:
+        if isinstance(a, int) and isinstance(b, int):
+            return self.constant(a < b, i1)
         return self.op(arith.CmpiOp(self.index(a), self.index(b), "ult"))
 
     def i_equal(self, a: Index, b: Index) -> SSAValue:
@@ -150,10 +167,16 @@ class Emitter:
     # Control flow.
 
     def when(self, condition: SSAValue | None, then: Callable[[], None]) -> None:
-        """Run ``then`` where ``condition`` holds (None: everywhere)."""
-        if condition is None:
-            then()
+        """Run ``then`` where ``condition`` holds (None: everywhere); what is known never to run is not written.
+
+        WebGPU refuses an access that is out of bounds for sure, even behind a condition that never holds.
+        """
+        known = _truth(condition)
+        if known is not None:
+            if known:
+                then()
             return
+        assert condition is not None
         block = Block()
         self._within(block, then)
         block.add_op(scf.YieldOp())
