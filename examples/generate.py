@@ -59,7 +59,14 @@ def bert_layer(
 
 
 def llama_block(
-    *, batch: int = 1, seq: int = 64, hidden: int = 1024, heads: int = 16, kv_heads: int = 4, intermediate: int = 2816
+    *,
+    batch: int = 1,
+    seq: int = 64,
+    past: int = 0,
+    hidden: int = 1024,
+    heads: int = 16,
+    kv_heads: int = 4,
+    intermediate: int = 2816,
 ) -> GraphBuilder:
     """A decoder block in the style of LLaMA: RMS norms, rotary positions, grouped-query attention, SwiGLU."""
     g = GraphBuilder()
@@ -77,6 +84,11 @@ def llama_block(
     q = rotated(linear(g, "q_proj", normed, hidden, bias=False))
     k = rotated(linear(g, "k_proj", normed, kv_heads * head_dim, bias=False))
     v = linear(g, "v_proj", normed, kv_heads * head_dim, bias=False)
+    if past:  # the keys and values of earlier positions are inputs
+        k, v = (
+            g.concat([g.input(f"past_{name}", (batch, past, kv_heads * head_dim)), new], 1)
+            for name, new in (("keys", k), ("values", v))
+        )
     attention = AttentionOp(
         q.ssa,
         k.ssa,

@@ -80,10 +80,13 @@ class Reference:
         return run_reference(self.module, {**self.weights, **inputs})
 
 
-def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str, Array]) -> Executable:
+def compile_for(
+    module: ModuleOp, target: str, engine: str, weights: Mapping[str, Array], using: Engine | None = None
+) -> Executable:
     """Fuse (and for a real engine lower) a clone of ``module`` by the target's pipeline and compile it.
 
-    What is computed from weights alone is computed here, between fusion and lowering.
+    What is computed from weights alone is computed here, between fusion and lowering. ``using`` is the engine itself,
+    where it is not to be one with default settings.
     """
     clone = module.clone()
     with step(f"fuse for {target}"):
@@ -99,7 +102,7 @@ def compile_for(module: ModuleOp, target: str, engine: str, weights: Mapping[str
     module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))
     with step(f"compile with {engine}"):
-        return chosen().compile(clone, weights)
+        return (using or chosen()).compile(clone, weights)
 
 
 def default_engine(target: str) -> str | None:
