@@ -20,14 +20,22 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import arguments, main_function
+from rlx_dialect.lowering.to_cpu import LowerToCpu
 from rlx_dialect.lowering.to_cpu.kernel import WORK
+from rlx_dialect.lowering.to_cpu.specialise import Misfit, has_unknown_extents, specialise
 from rlx_dialect.lowering.to_gpu.host import KERNELS
-from rlx_dialect.runtime.engine import Slot, bind
+from rlx_dialect.runtime.engine import BindingError, Executable, Signature, Slot, bind
 from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, launch_plan
 from rlx_dialect.runtime.objects import shared_object
 from rlx_dialect.runtime.toolchain import ToolError
+from rlx_dialect.shapes import Shape
+from rlx_dialect.xdsl_compat import rlx_context
 
 _ALIGNMENT = 64
+
+MOST_SHAPES = 8
+"""How many combinations of extents keep their compiled kernels and packed parameters in memory."""
 
 SHARED_WORK = 400_000
 """Scalar operations that are worth another thread: to wake one costs some 20 µs."""
@@ -52,19 +60,25 @@ class NativeEngine:
 
     threads: int | None = None
 
-    def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> NativeExecutable:
+    def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> Executable:
         """Compile the kernels, or find them compiled, and pack the parameters.
 
+        Where a graph's arguments have unknown extents, that is done for each combination when it first comes.
         Raises BindingError, GraphError, ToolError.
         """
-        plan = launch_plan(module)
-        kernels = next(
-            (op for op in module.ops if isinstance(op, ModuleOp) and op.sym_name == StringAttr(KERNELS)), None
-        )
-        if kernels is None and (plan.setup or plan.launches):
-            raise ToolError("the module has no native kernels: lower it first, as rlx-lower-to-cpu does")
-        library = Library({}, None) if kernels is None else load(kernels)
-        return NativeExecutable(plan, library, weights, self.threads or thread_count())
+        threads = self.threads or thread_count()
+        if has_unknown_extents(main_function(module)):
+            return SpecialisedExecutable(module, weights, threads)
+        return _executable(module, weights, threads)
+
+
+def _executable(module: ModuleOp, weights: Mapping[str, Array], threads: int) -> NativeExecutable:
+    plan = launch_plan(module)
+    kernels = next((op for op in module.ops if isinstance(op, ModuleOp) and op.sym_name == StringAttr(KERNELS)), None)
+    if kernels is None and (plan.setup or plan.launches):
+        raise ToolError("the module has no native kernels: lower it first, as rlx-lower-to-cpu does")
+    library = Library({}, None) if kernels is None else load(kernels)
+    return NativeExecutable(plan, library, weights, threads)
 
 
 @dataclass(frozen=True)
@@ -160,6 +174,44 @@ class NativeExecutable:
             own.add(buffer)
             outputs.append(_seen(arrays.get(buffer, self._arrays[buffer]), slot, seen, copy=not made))
         return outputs
+
+
+class SpecialisedExecutable:
+    """A graph whose arguments have unknown extents: it is lowered and compiled for those that come."""
+
+    def __init__(self, module: ModuleOp, weights: Mapping[str, Array], threads: int):
+        """Raises BindingError."""
+        self._module = module
+        self._threads = threads
+        self._lock = Lock()
+        self._made: dict[tuple[Shape, ...], NativeExecutable] = {}
+        """By the shapes of the inputs; the one that was used last is the last."""
+        self._signature = Signature.of(main_function(module))
+        self._weights = {slot.name: weights[slot.name] for slot in self._signature.params if slot.name in weights}
+        bind("parameter", self._signature.params, self._weights)  # for its checks
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs in result order, in memory of their own. Raises BindingError, LoweringError, ToolError."""
+        slots = self._signature.inputs
+        shapes = {s.name: v.shape for s, v in zip(slots, bind("input", slots, inputs), strict=True)}
+        with self._lock:
+            key = tuple(shapes.values())
+            executable = self._made.pop(key, None) or self._specialised(shapes)
+            self._made[key] = executable
+            if len(self._made) > MOST_SHAPES:
+                del self._made[next(iter(self._made))]
+        return executable.run(inputs)
+
+    def _specialised(self, inputs: Mapping[str, Shape]) -> NativeExecutable:
+        module = self._module.clone()
+        function = main_function(module)
+        shapes = {name: value.shape for name, value in self._weights.items()} | inputs
+        try:
+            specialise(function, [shapes[a.name] for a in arguments(function)])
+        except Misfit as error:
+            raise BindingError(str(error)) from error
+        LowerToCpu().apply(rlx_context(), module)
+        return _executable(module, self._weights, self._threads)
 
 
 def _memory(size: int) -> Array:

@@ -23,6 +23,7 @@ from rlx_dialect.base import RlxOp
 from rlx_dialect.dtypes import Array, is_float, round_to
 from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering.to_cpu.specialise import specialise
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.samples import random_value
 from rlx_dialect.shapes import DYNAMIC, Shape, is_static
@@ -82,7 +83,8 @@ class OpCase:
             for bound in (5, 4, 3, 2, 1):
                 values = self._values(module, np.random.default_rng(seed), extents, bound)
                 try:
-                    run_reference(module, values)
+                    specialise(main_function(case := self.module()), [v.shape for v in values.values()])
+                    run_reference(case, values)
                 except (InterpretationError, VerifyException, ValueError) as error:
                     errors.append(str(error))
                 else:
