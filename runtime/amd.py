@@ -12,16 +12,29 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
+from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.kernels import Resources, UnsupportedKernel, device_text, index_width
 
-FEATURES: Mapping[str, str] = {"gfx942": "", "gfx1100": "+wavefrontsize64"}
-"""Chips (MI300, RX 7900), and what LLVM is to switch on for them: waves of 64, so that one schedule fits all."""
 
-CHIPS = tuple(FEATURES)
+@dataclass(frozen=True)
+class Chip:
+    """What is particular to a chip."""
+
+    features: str
+    """What LLVM is to switch on: waves of 64, so that one schedule fits all."""
+    unit: Unit[Any]
+
+
+_CHIPS: Mapping[str, Chip] = {"gfx942": Chip("", MFMA), "gfx1100": Chip("+wavefrontsize64", WMMA)}
+
+CHIPS = tuple(_CHIPS)
+"""MI300 and RX 7900."""
 
 _TRIPLE = "amdgcn-amd-amdhsa"
 _DEVICE_MODULE = re.compile(r"^  gpu\.module [^\n]*\{$\n(.*?)^  \}$", re.DOTALL | re.MULTILINE)
@@ -56,8 +69,8 @@ class CodeObject:
 
 
 def code_object(module: ModuleOp, chip: str) -> CodeObject:
-    """All kernels of a lowered module for a chip of :data:`FEATURES`. Raises ToolError, ToolMissing, ToolFailed."""
-    device = [f"-mtriple={_TRIPLE}", f"-mcpu={chip}", f"-mattr={FEATURES[chip]}"]
+    """All kernels of a lowered module for a chip of :data:`CHIPS`. Raises ToolError, ToolMissing, ToolFailed."""
+    device = [f"-mtriple={_TRIPLE}", f"-mcpu={chip}", f"-mattr={_CHIPS[chip].features}"]
     optimised = toolchain.run("opt-19", ["-O3", *device, "-", "-o", "-"], llvm_text(module, chip))
     relocatable = toolchain.run("llc-19", ["-O3", *device, "-filetype=obj", "-", "-o", "-"], optimised)
     with tempfile.TemporaryDirectory() as folder:
@@ -70,6 +83,7 @@ def code_object(module: ModuleOp, chip: str) -> CodeObject:
 
 def llvm_text(module: ModuleOp, chip: str) -> str:
     """All kernels of a lowered module in LLVM's language. Raises ToolError, ToolMissing, ToolFailed."""
+    module = expanded(module, _CHIPS[chip].unit)
     conversion = (
         f"convert-gpu-to-rocdl{{use-bare-ptr-memref-call-conv=1 index-bitwidth={index_width(module)} chipset={chip}}}"
     )

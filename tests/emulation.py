@@ -1,206 +1,146 @@
-"""What Vulkan does not take, in what it takes: matrix units as loops over memory, and vectors as scalars.
+"""What Vulkan does not take, in what it takes: vectors as scalars, and AMD's matrix instructions through memory.
 
-A kernel whose subgroups are single invocations then runs anywhere, which shows what it reads, multiplies and writes.
+A kernel then runs anywhere, which shows what each lane reads, multiplies and writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from xdsl.dialects import arith, gpu, memref, scf, vector
+from xdsl.dialects import arith, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
     VectorType,
     f32,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from rlx_dialect.lowering.arithmetic import convert_float
-from rlx_dialect.lowering.to_gpu.gpu_ops import (
-    MmaMatrixType,
-    SubgroupMmaComputeOp,
-    SubgroupMmaConstantMatrixOp,
-    SubgroupMmaLoadMatrixOp,
-    SubgroupMmaStoreMatrixOp,
-)
-from rlx_dialect.lowering.to_gpu.hardware import MATRIX
-from rlx_dialect.xdsl_compat import Builder, InsertPoint
+from rlx_dialect.lowering.to_gpu.amd_ops import AmdMatrixOp, MfmaOp
+from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.fragments import Rewriting
+from rlx_dialect.lowering.to_gpu.kernel import SHARED_SPACE
+from rlx_dialect.xdsl_compat import Rewriter
 
-FUNCTION_SPACE = 6
-"""The memory of one invocation, in MLIR's numbering for Vulkan."""
+WAVE, SIZE = 64, 16
+"""Lanes of a wave, and rows and columns of a matrix."""
 
 
 def emulate(module: ModuleOp) -> ModuleOp:
-    """A clone whose kernels hold matrices in memory, and elements of vectors one by one."""
+    """A clone whose kernels hold elements of vectors one by one."""
     clone = module.clone()
     for function in [op for op in clone.walk() if isinstance(op, gpu.FuncOp)]:
-        old = function.body.block
-        new = Block(arg_types=[a.type for a in old.args])
-        values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))
-        _Emulation(values).rewrite(old.ops, Builder(InsertPoint.at_end(new)))
-        made = gpu.FuncOp(function.sym_name.data, ([a.type for a in new.args], []), Region(new))
-        made.attributes |= function.attributes
-        block = function.parent
-        assert block is not None
-        block.insert_op_before(made, function)
-        function.detach()
+        Rewriter.replace_op(function, _Emulation(function).finish())
     return clone
 
 
-def _index(b: Builder, value: int) -> SSAValue:
-    return b.insert(arith.ConstantOp(IntegerAttr(value, IndexType()))).result
+@dataclass(frozen=True)
+class Instruction:
+    """Where a lane's vectors belong, as the manuals have it: in groups of 16 lanes.
+
+    Element (i, k) of the left factor and (k, i) of the right one are in lane i of a group, said by the reader's group
+    and k, at a place of its vector. Element ``n`` of a lane's sums is in the row said by its group and n, and in the
+    column of the lane's number in the group.
+    """
+
+    group: Callable[[Index, int], Index]
+    place: Callable[[int], int]
+    row: tuple[int, int]
+    """What the lane's group and n count for."""
 
 
-def _place(b: Builder, row: SSAValue, column: SSAValue, pitch: int, start: SSAValue | None = None) -> SSAValue:
-    at = b.insert(arith.AddiOp(b.insert(arith.MuliOp(row, _index(b, pitch))).result, column)).result
-    return at if start is None else b.insert(arith.AddiOp(start, at)).result
+INSTRUCTIONS = {
+    True: Instruction(lambda own, k: k // 4, lambda k: k % 4, (4, 1)),
+    False: Instruction(lambda own, k: own, lambda k: k, (1, 4)),
+}
+"""MFMA, whose lanes hold four products' factors; and WMMA, whose lanes hold all, each group the same ones."""
 
 
-def _after(b: Builder, start: SSAValue, count: int) -> SSAValue:
-    return b.insert(arith.AddiOp(start, _index(b, count))).result
+class _Emulation(Rewriting):
+    """Vectors are split into their elements."""
 
+    def __init__(self, function: gpu.FuncOp):
+        super().__init__(function)
+        sizes = function.attributes["known_block_size"].get_values()
+        self.threads: int = sizes[0] * sizes[1] * sizes[2]
+        self.scratch: dict[int, tuple[SSAValue, SSAValue]] = {}
+        """Memory for two factors, by the elements that a lane holds."""
 
-def _load(b: Builder, source: SSAValue, at: SSAValue) -> SSAValue:
-    return b.insert(memref.LoadOp.get(source, [at])).res
-
-
-def _store(b: Builder, value: SSAValue, target: SSAValue, at: SSAValue) -> None:
-    b.insert(memref.StoreOp.get(value, target, [at]))
-
-
-def _each(b: Builder, rank: int, body: Callable[[Builder, Sequence[SSAValue]], None]) -> None:
-    """Loops over the rows and columns of a matrix, and with rank 3 over what two share."""
-    if not rank:
-        body(b, [])
-        return
-    block = Block(arg_types=[IndexType()])
-    inner = Builder(InsertPoint.at_end(block))
-    _each(inner, rank - 1, lambda b, rest: body(b, [block.args[0], *rest]))
-    block.add_op(scf.YieldOp())
-    b.insert(scf.ForOp(_index(b, 0), _index(b, MATRIX), _index(b, 1), [], block))
-
-
-def _matrix(b: Builder, element: Callable[[Builder, Sequence[SSAValue]], SSAValue]) -> SSAValue:
-    """Memory with an element for each row and column."""
-    type = MemRefType(f32, [MATRIX * MATRIX], memory_space=IntegerAttr(FUNCTION_SPACE, 64))
-    made = b.insert(memref.AllocaOp.build(operands=[[], []], result_types=[type])).memref
-    _each(b, 2, lambda b, ij: _store(b, element(b, ij), made, _place(b, *ij, MATRIX)))
-    return made
-
-
-def _multiply(b: Builder, left: SSAValue, right: SSAValue, total: SSAValue) -> None:
-    """Add a product to ``total``, in place."""
-
-    def add(b: Builder, ijk: Sequence[SSAValue]) -> None:
-        i, j, step = ijk
-        x, y = _load(b, left, _place(b, i, step, MATRIX)), _load(b, right, _place(b, step, j, MATRIX))
-        at = _place(b, i, j, MATRIX)
-        product = b.insert(arith.MulfOp(x, y)).result
-        _store(b, b.insert(arith.AddfOp(_load(b, total, at), product)).result, total, at)
-
-    _each(b, 3, add)
-
-
-def _write(b: Builder, source: SSAValue, target: SSAValue, start: SSAValue, pitch: int) -> None:
-    def one(b: Builder, ij: Sequence[SSAValue]) -> None:
-        _store(b, _load(b, source, _place(b, *ij, MATRIX)), target, _place(b, *ij, pitch, start))
-
-    _each(b, 2, one)
-
-
-class _Emulation:
-    """Writes operations again; ``values`` maps what they use, matrices to their memory."""
-
-    def __init__(self, values: dict[SSAValue, SSAValue]):
-        self.values = values
-        self.lanes: dict[SSAValue, list[SSAValue]] = {}
-        """The elements of vectors."""
-
-    def rewrite(self, ops: Iterable[Operation], b: Builder) -> None:
-        for op in ops:
-            if isinstance(op, vector.StoreOp) or any(
-                isinstance(v.type, VectorType) for v in (*op.results, *op.operands)
-            ):
-                self._vector(op, b)
-            else:
-                self._scalar(op, b)
-
-    def _scalar(self, op: Operation, b: Builder) -> None:
-        values = self.values
-        match op:
-            case SubgroupMmaConstantMatrixOp():
-                values[op.result] = _matrix(b, lambda b, ij: values[op.value])
-            case SubgroupMmaLoadMatrixOp():
-                source, start, pitch = values[op.source], values[op.indices[0]], op.leadDimension.value.data
-                values[op.result] = _matrix(
-                    b, lambda b, ij: convert_float(_load(b, source, _place(b, *ij, pitch, start)), f32, b)
-                )
-            case SubgroupMmaComputeOp():
-                _multiply(b, *(values[o] for o in op.operands))
-                values[op.result] = values[op.c]
-            case SubgroupMmaStoreMatrixOp():
-                _write(b, values[op.source], values[op.target], values[op.indices[0]], op.leadDimension.value.data)
-            case scf.ForOp():
-                self._loop(op, b)
-            case scf.IfOp() if not op.results:
-                block = Block()
-                self.rewrite(op.true_region.block.ops, Builder(InsertPoint.at_end(block)))
-                b.insert(scf.IfOp(values[op.cond], [], [block]))
-            case _:
-                b.insert(op.clone(values))
-
-    def _vector(self, op: Operation, b: Builder) -> None:
-        values, lanes = self.values, self.lanes
+    def take(self, op: Operation) -> bool:
+        values, shares = self.values, self.shares
         match op:
             case vector.LoadOp():
                 (count,) = op.result.type.get_shape()
                 base, start = values[op.base], values[op.indices[0]]
-                lanes[op.result] = [_load(b, base, _after(b, start, i)) for i in range(count)]
+                shares[op.result] = [self.read(base, self.i_add(start, i)) for i in range(count)]
             case vector.StoreOp():
                 base, start = values[op.base], values[op.indices[0]]
-                for i, value in enumerate(lanes[op.vector]):
-                    _store(b, value, base, _after(b, start, i))
+                for i, value in enumerate(shares[op.vector]):
+                    self.write(value, base, self.i_add(start, i))
             case vector.ExtractOp():
                 (position,) = op.static_position.get_values()
-                values[op.result] = lanes[op.vector][position]
-            case arith.ConstantOp():
-                assert isinstance(op.value, DenseIntOrFPElementsAttr)
+                values[op.result] = shares[op.vector][position]
+            case vector.BroadcastOp():
+                assert isinstance(op.vector.type, VectorType)
+                shares[op.vector] = [values[op.source]] * op.vector.type.element_count()
+            case arith.ConstantOp() if isinstance(op.value, DenseIntOrFPElementsAttr):
                 element = op.value.get_element_type()
                 assert isinstance(element, AnyFloat)
-                lanes[op.result] = [
-                    b.insert(arith.ConstantOp(FloatAttr(float(n), element))).result for n in op.value.get_values()
-                ]
-            case arith.ExtFOp():
-                assert isinstance(op.result.type, VectorType)
-                lanes[op.result] = [convert_float(v, op.result.type.element_type, b) for v in lanes[op.input]]
-            case arith.SelectOp():
-                pairs = zip(lanes[op.lhs], lanes[op.rhs], strict=True)
-                lanes[op.result] = [b.insert(arith.SelectOp(values[op.cond], x, y)).result for x, y in pairs]
+                shares[op.result] = [self.constant(float(n), element) for n in op.value.get_values()]
+            case arith.ExtFOp() if isinstance(op.result.type, VectorType):
+                shares[op.result] = [self.converted(v, op.result.type.element_type) for v in shares[op.input]]
+            case arith.SelectOp() if op.lhs in shares:
+                pairs = zip(shares[op.lhs], shares[op.rhs], strict=True)
+                shares[op.result] = [self.op(arith.SelectOp(values[op.cond], x, y)) for x, y in pairs]
+            case AmdMatrixOp():
+                self._multiply(op)
+            case scf.ForOp():
+                return False
             case _:
-                raise AssertionError(f"{op.name} of vectors")
+                assert not any(isinstance(v.type, VectorType) for v in op.operands), f"{op.name} of vectors"
+                return False
+        return True
 
-    def _loop(self, op: scf.ForOp, b: Builder) -> None:
-        """A loop; each matrix that it carries is memory of its own, which the rounds change in place."""
-        values = self.values
-        carried = list(zip(op.iter_args, op.body.block.args[1:], op.results, strict=True))
-        kept = [i for i, (start, _, _) in enumerate(carried) if not isinstance(start.type, MmaMatrixType)]
-        for start, argument, result in carried:
-            if isinstance(start.type, MmaMatrixType):
-                source = values[start]
-                memory = _matrix(b, lambda b, ij, m=source: _load(b, m, _place(b, *ij, MATRIX)))
-                values[argument] = values[result] = memory
-        block = Block(arg_types=[IndexType(), *(carried[i][0].type for i in kept)])
-        values[op.body.block.args[0]] = block.args[0]
-        values.update(zip((carried[i][1] for i in kept), block.args[1:], strict=True))
-        *steps, end = op.body.block.ops
-        self.rewrite(steps, Builder(InsertPoint.at_end(block)))
-        block.add_op(scf.YieldOp(*(values[end.operands[i]] for i in kept)))
-        bounds = (values[v] for v in (op.lb, op.ub, op.step))
-        made = b.insert(scf.ForOp(*bounds, [values[carried[i][0]] for i in kept], block))
-        values.update(zip((carried[i][2] for i in kept), made.results, strict=True))
+    def read(self, source: SSAValue, at: Index) -> SSAValue:
+        return self.op(memref.LoadOp.get(source, [self.index(at)]))
+
+    def write(self, value: SSAValue, target: SSAValue, at: Index) -> None:
+        self.b.insert(memref.StoreOp.get(value, target, [self.index(at)]))
+
+    def _shared(self, element: AnyFloat, count: int) -> SSAValue:
+        type = MemRefType(element, [self.threads * count], memory_space=IntegerAttr(SHARED_SPACE, 64))
+        return self.at_start(memref.AllocOp([], [], type))
+
+    def _multiply(self, op: AmdMatrixOp) -> None:
+        """Lanes show each other their vectors, and each makes its own sums."""
+        how = INSTRUCTIONS[isinstance(op, MfmaOp)]
+        factors = [self.shares[op.sourceA], self.shares[op.sourceB]]
+        count, element = len(factors[0]), factors[0][0].type
+        assert isinstance(element, AnyFloat)
+        if count not in self.scratch:
+            self.scratch[count] = (self._shared(element, count), self._shared(element, count))
+        scratch = self.scratch[count]
+        for memory, share in zip(scratch, factors, strict=True):
+            for i, value in enumerate(share):
+                self.write(value, memory, self.i_add(self.i_mul(self.thread, count), i))
+        self.b.insert(gpu.BarrierOp())
+        lane = self.i_rem(self.thread, WAVE)
+        group, column = self.i_div(lane, SIZE), self.i_rem(lane, SIZE)
+        first = self.i_sub(self.thread, lane)
+
+        def element_at(memory: SSAValue, i: Index, k: int) -> SSAValue:
+            holder = self.i_add(self.i_add(first, self.i_mul(how.group(group, k), SIZE)), i)
+            return self.converted(self.read(memory, self.i_add(self.i_mul(holder, count), how.place(k))), f32)
+
+        sums = list(self.shares[op.destC])
+        for k in range(SIZE):
+            y = element_at(scratch[1], column, k)
+            for n, total in enumerate(sums):
+                row = self.i_add(self.i_mul(group, how.row[0]), n * how.row[1])
+                sums[n] = self.op(math.FmaOp(element_at(scratch[0], row, k), y, total))
+        self.b.insert(gpu.BarrierOp())
+        self.shares[op.destD] = sums

@@ -13,7 +13,6 @@ from on_device import check, dims, kernel_names, launches, lower, run, tensor
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.lowering.to_gpu import hardware, matrix_unit
 from rlx_dialect.lowering.to_gpu.contraction_choice import (
     Problem,
     choose_parts,
@@ -21,7 +20,7 @@ from rlx_dialect.lowering.to_gpu.contraction_choice import (
     choose_tile,
     groups_of,
 )
-from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, MatrixTile, Tile
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, Tile
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
@@ -290,23 +289,6 @@ def test_the_matrix_unit_takes_f16():
         assert "wmma" not in assert_assembles(lower(products(cases, element), "cuda"))
     # Few rows, and sums shorter than a matrix, are no work for it.
     assert "wmma" not in assert_assembles(lower(products([("2x64", "64x65"), ("70x8", "8x65")], "f16"), "cuda"))
-
-
-def test_what_the_matrix_unit_computes(monkeypatch: pytest.MonkeyPatch):
-    # Subgroups of one invocation, whose matrices are small and lie in memory.
-    for place in (hardware, matrix_unit, emulation):
-        monkeypatch.setattr(place, "MATRIX", 4)
-    with_hardware(monkeypatch, matrix=(MatrixTile(8, 8, 4, 2, 1, subgroup=1),), slices=2)
-    module = parse("""
-      func.func @main(%x: tensor<2x9x10xf16>, %w: tensor<2x22x10xf16>) -> tensor<2x9x11xf16> {
-        %t = rlx.transpose %w {perm = [0, 2, 1]} : tensor<2x22x10xf16> -> tensor<2x10x22xf16>
-        %p = rlx.matmul %x, %t : (tensor<2x9x10xf16>, tensor<2x10x22xf16>) -> tensor<2x9x22xf16>
-        %y = rlx.fused_swiglu %p : tensor<2x9x22xf16> -> tensor<2x9x11xf16>
-        func.return %y : tensor<2x9x11xf16>
-      }""")
-    values = random_values(module)
-    got = WgpuEngine().compile(emulation.emulate(lower(module)), {}).run(values)
-    assert_close(got, run_reference(module, values), rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("element", ["f32", "f16"])

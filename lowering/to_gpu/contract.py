@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import BinaryKind
@@ -178,8 +177,9 @@ class _Contraction:
         self.thin |= self.problem.rows <= THIN_ROWS
         size = storage_dtype(self.element).itemsize
         self.tile: Tile | MatrixTile = choose_tile(h.hardware, self.problem, len(rights), size)
-        if all(s.prologue is None and s.view.element == f16 for s in self.sources):
-            self.tile = choose_matrix_tile(h.hardware, self.problem, len(rights)) or self.tile
+        element = left.view.element
+        if all(s.prologue is None and s.view.element == element for s in self.sources):
+            self.tile = choose_matrix_tile(h.hardware, self.problem, len(rights), element) or self.tile
 
     @property
     def element(self) -> Attribute:

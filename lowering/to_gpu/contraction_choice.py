@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import Attribute
+
 from rlx_dialect.lowering.to_gpu.hardware import MATRIX, Hardware, MatrixTile, Tile
 from rlx_dialect.lowering.to_gpu.matvec import Thin
 
@@ -46,10 +48,13 @@ def choose_tile(hardware: Hardware, p: Problem, rights: int, size: int) -> Tile:
     return min(fitting, key=lambda tile: cost(tile, p, hardware))
 
 
-def choose_matrix_tile(hardware: Hardware, p: Problem, rights: int) -> MatrixTile | None:
-    """The cheapest tile of the matrix unit; None where the hardware has none, or sums are shorter than a matrix."""
+def choose_matrix_tile(hardware: Hardware, p: Problem, rights: int, element: Attribute) -> MatrixTile | None:
+    """The cheapest tile of the matrix unit; None where the hardware has none for factors of ``element``.
+
+    Sums shorter than a matrix are no work for it.
+    """
     fitting = [t for t in hardware.matrix if t.shared(rights, hardware.slices) <= hardware.shared_bytes]
-    if not fitting or p.depth < MATRIX:
+    if not fitting or not isinstance(element, hardware.matrix_elements) or p.depth < MATRIX:
         return None
     return min(fitting, key=lambda tile: cost(tile, p, hardware))
 

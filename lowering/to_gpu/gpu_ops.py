@@ -1,11 +1,13 @@
 """Operations of MLIR's gpu dialect that xDSL's lacks, under the same names; they print in generic form.
 
-Matrix units: a subgroup holds a matrix together, and multiplies whole matrices.
+Subgroups: invocations that run in step, and read each other's registers. Matrix units: a subgroup holds a matrix
+together, and multiplies whole matrices.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     Float16Type,
     Float32Type,
     IndexType,
@@ -13,13 +15,17 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    UnitAttr,
+    i1,
+    i32,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -29,18 +35,51 @@ from rlx_dialect.xdsl_compat import Printer
 
 
 @irdl_attr_definition
+class ShuffleXorAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
+    """``#gpu<shuffle_mode xor>``."""
+
+    name = "gpu.shuffle_mode"
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("xor")
+
+
+@irdl_op_definition
+class ShuffleOp(IRDLOperation):
+    """The ``value`` of the invocation whose number in its subgroup of ``width`` is this one's xor ``offset``."""
+
+    name = "gpu.shuffle"
+    value = operand_def()
+    offset = operand_def(i32)
+    width = operand_def(i32)
+    mode = prop_def(ShuffleXorAttr)
+    result = result_def()
+    valid = result_def(i1)
+
+    def __init__(self, value: SSAValue, offset: SSAValue, width: SSAValue):
+        super().__init__(
+            operands=[value, offset, width],
+            properties={"mode": ShuffleXorAttr()},
+            result_types=[value.type, i1],
+        )
+
+
+@irdl_attr_definition
 class MmaMatrixType(ParametrizedAttribute, TypeAttribute):
-    """``!gpu.mma_matrix<16x16xf16, "AOp">``: a matrix in the registers of a subgroup; "AOp", "BOp" or "COp"."""
+    """``!gpu.mma_matrix<16x16xf16, "AOp">``: a matrix in the registers of a subgroup; "AOp", "BOp" or "COp".
+
+    MLIR has none of bf16: those are expanded (:mod:`.fragments`) before it sees them.
+    """
 
     name = "gpu.mma_matrix"
     rows: IntAttr
     columns: IntAttr
-    element: Float16Type | Float32Type
+    element: Float16Type | BFloat16Type | Float32Type
     role: StringAttr
 
     @classmethod
     def of(cls, rows: int, columns: int, element: Attribute, role: str) -> MmaMatrixType:
-        assert isinstance(element, Float16Type | Float32Type)
+        assert isinstance(element, Float16Type | BFloat16Type | Float32Type)
         return cls(IntAttr(rows), IntAttr(columns), element, StringAttr(role))
 
     def print_parameters(self, printer: Printer) -> None:
@@ -61,16 +100,22 @@ class SubgroupMmaConstantMatrixOp(IRDLOperation):
 
 @irdl_op_definition
 class SubgroupMmaLoadMatrixOp(IRDLOperation):
-    """A matrix whose rows lie ``leadDimension`` elements apart in ``source``, the first at ``indices``."""
+    """A matrix whose rows lie ``leadDimension`` elements apart in ``source``, the first at ``indices``.
+
+    With ``transpose`` its columns do.
+    """
 
     name = "gpu.subgroup_mma_load_matrix"
     source = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     leadDimension = prop_def(IntegerAttr[IndexType])
+    transpose = opt_prop_def(UnitAttr)
     result = result_def(MmaMatrixType)
 
-    def __init__(self, source: SSAValue, at: SSAValue, pitch: int, type: MmaMatrixType):
-        properties = {"leadDimension": IntegerAttr(pitch, IndexType())}
+    def __init__(self, source: SSAValue, at: SSAValue, pitch: int, type: MmaMatrixType, *, transpose: bool = False):
+        properties: dict[str, Attribute] = {"leadDimension": IntegerAttr(pitch, IndexType())}
+        if transpose:
+            properties["transpose"] = UnitAttr()
         super().__init__(operands=[source, [at]], properties=properties, result_types=[type])
 
 

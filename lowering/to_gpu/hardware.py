@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, i1, i8, i32, i64
 from xdsl.ir import Attribute
@@ -34,7 +34,7 @@ MATRIX = 16
 
 @dataclass(frozen=True)
 class MatrixTile:
-    """How a workgroup of the contraction schedule covers its part of the result with matrices of f16.
+    """How a workgroup of the contraction schedule covers its part of the result with matrices.
 
     Each subgroup of ``subgroup`` invocations makes ``per_row`` x ``per_column`` matrices of the result.
     """
@@ -45,6 +45,8 @@ class MatrixTile:
     per_row: int
     per_column: int
     subgroup: int = 32
+    along_depth: bool = False
+    """Right factors lie along the contracted axes in shared memory, as left ones do: lanes read vectors of both."""
 
     @property
     def threads(self) -> int:
@@ -58,7 +60,7 @@ class MatrixTile:
 
     @property
     def right_pitch(self) -> int:
-        return self.columns + 8
+        return (self.depth if self.along_depth else self.columns) + 8
 
     @property
     def sum_pitch(self) -> int:
@@ -66,7 +68,8 @@ class MatrixTile:
 
     def shared(self, rights: int, buffers: int) -> int:
         """Bytes of shared memory for ``rights`` right factors."""
-        slices = self.rows * self.left_pitch + rights * self.depth * self.right_pitch
+        right = self.right_pitch * (self.columns if self.along_depth else self.depth)
+        slices = self.rows * self.left_pitch + rights * right
         return slices * buffers * 2 + rights * self.rows * self.sum_pitch * 4
 
 
@@ -127,7 +130,9 @@ class Hardware:
     tiles: tuple[Tile, ...]
     """Contraction tiles, the largest first."""
     matrix: tuple[MatrixTile, ...]
-    """Contraction tiles for its matrix unit, which multiplies f16 and sums in f32; none where there is no unit."""
+    """Contraction tiles for its matrix unit, which sums in f32; none where there is no unit."""
+    matrix_elements: tuple[type[Attribute], ...]
+    """What its matrix unit multiplies."""
     attention: tuple[AttentionTile, ...]
     """Attention tiles, those of more rows first; of those with equally many the larger first."""
 
@@ -143,6 +148,7 @@ class Hardware:
 _TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
 
 _MATRIX = (MatrixTile(64, 64, 32, 2, 2), MatrixTile(64, 32, 32, 2, 1), MatrixTile(32, 32, 32, 1, 1))
+_AMD_MATRIX = tuple(replace(tile, subgroup=64, along_depth=True) for tile in _MATRIX)
 
 _ATTENTION = (
     AttentionTile(64, 32, 16, 4),
@@ -229,6 +235,7 @@ HARDWARE: dict[str, Hardware] = {
             slices=1,
             tiles=_TILES,
             matrix=(),
+            matrix_elements=(),
             attention=_ATTENTION,
         ),
         Hardware(
@@ -248,6 +255,7 @@ HARDWARE: dict[str, Hardware] = {
             slices=1,
             tiles=_TILES,
             matrix=(),
+            matrix_elements=(),
             attention=_ATTENTION,
         ),
         Hardware(
@@ -267,6 +275,7 @@ HARDWARE: dict[str, Hardware] = {
             slices=2,
             tiles=_TILES,
             matrix=_MATRIX,
+            matrix_elements=(Float16Type,),
             attention=_ATTENTION,
         ),
         Hardware(
@@ -285,7 +294,8 @@ HARDWARE: dict[str, Hardware] = {
             units=128,
             slices=2,
             tiles=_TILES,
-            matrix=(),
+            matrix=_AMD_MATRIX,
+            matrix_elements=(Float16Type, BFloat16Type),
             attention=_ATTENTION,
         ),
     )

@@ -1,7 +1,8 @@
-"""The contraction schedule on matrix units: f16 factors, f32 sums, ``gpu.subgroup_mma_*``.
+"""The contraction schedule on matrix units: f16 or bf16 factors, f32 sums, ``gpu.subgroup_mma_*``.
 
-Slices lie in shared memory in f16, each subgroup multiplies 16 x 16 matrices of them, and the sums go back through
-shared memory, so that the epilogue and the edges are those of the other forms.
+Slices lie in shared memory as they do in buffers, each subgroup multiplies 16 x 16 matrices of them, and the sums go
+back through shared memory, so that the epilogue and the edges are those of the other forms. What the matrices become
+on a chip is said by :mod:`.units`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import f16, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor, position_in
@@ -26,14 +27,12 @@ from rlx_dialect.lowering.to_gpu.hardware import MATRIX, MatrixTile
 from rlx_dialect.lowering.to_gpu.kernel import BlockSize, Grid, Kernel
 from rlx_dialect.lowering.to_gpu.tiles import Slice, Staging, groups_of_tiles, rounds
 
-_LEFT = MmaMatrixType.of(MATRIX, MATRIX, f16, "AOp")
-_RIGHT = MmaMatrixType.of(MATRIX, MATRIX, f16, "BOp")
 _SUM = MmaMatrixType.of(MATRIX, MATRIX, f32, "COp")
 
 
 @dataclass(frozen=True)
 class MatrixContraction(ContractionSpec):
-    """A contraction of f16 factors in tiles of matrices; ``buffers`` as in :class:`.tiles.TiledContraction`."""
+    """A contraction of factors of one type in tiles of matrices; ``buffers`` as in :class:`.tiles.TiledContraction`."""
 
     tile: MatrixTile
     buffers: int
@@ -70,9 +69,8 @@ class _Writer:
             return Slice(k, spec, staging, factor, free, group, width, pitches, self.batch, self.thread)
 
         self.left = part(spec.lhs, spec.rows, self.row_group, tile.rows, (tile.left_pitch, 1))
-        self.rights = [
-            part(r, spec.columns, self.column_group, tile.columns, (1, tile.right_pitch)) for r in spec.rights
-        ]
+        pitches = (tile.right_pitch, 1) if tile.along_depth else (1, tile.right_pitch)
+        self.rights = [part(r, spec.columns, self.column_group, tile.columns, pitches) for r in spec.rights]
         self.sums = [k.shared(f32, tile.rows * tile.sum_pitch) for _ in spec.rights]
 
     def write(self) -> None:
@@ -99,19 +97,21 @@ class _Writer:
     def _use(self, turn: Index, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
         k, tile = self.k, self.spec.tile
 
-        def load(part: Slice, place: Index, step: int, pitch: int, type: MmaMatrixType) -> SSAValue:
+        def load(part: Slice, place: Index, step: int, pitch: int, role: str) -> SSAValue:
             at = k.i_add(part.at(place, step), k.i_mul(turn, part.size))
-            return k.op(SubgroupMmaLoadMatrixOp(part.shared, k.index(at), pitch, type))
+            type = MmaMatrixType.of(MATRIX, MATRIX, part.type, role)
+            transpose = role == "BOp" and tile.along_depth
+            return k.op(SubgroupMmaLoadMatrixOp(part.shared, k.index(at), pitch, type, transpose=transpose))
 
         for step in range(0, tile.depth, MATRIX):
             rows = [
-                load(self.left, k.i_add(self.row, i * MATRIX), step, tile.left_pitch, _LEFT)
+                load(self.left, k.i_add(self.row, i * MATRIX), step, tile.left_pitch, "AOp")
                 for i in range(tile.per_row)
             ]
             pairs: list[tuple[SSAValue, SSAValue]] = []
             for right in self.rights:
                 columns = [
-                    load(right, k.i_add(self.column, j * MATRIX), step, tile.right_pitch, _RIGHT)
+                    load(right, k.i_add(self.column, j * MATRIX), step, tile.right_pitch, "BOp")
                     for j in range(tile.per_column)
                 ]
                 pairs += [(row, column) for row in rows for column in columns]

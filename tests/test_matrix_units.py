@@ -1,0 +1,102 @@
+"""Contractions on matrix units: what each unit's lanes compute, and the instructions in the code for each chip."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import emulation
+import numpy as np
+import pytest
+from helpers import assert_close, parse
+from on_device import lower
+from test_to_gpu_contraction import products, with_hardware
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, bf16, f16, f32
+
+from rlx_dialect.dtypes import Array
+from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering.to_gpu.contraction_choice import Problem, choose_matrix_tile
+from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, MATRIX, MatrixTile
+from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA, plain
+from rlx_dialect.runtime.amd import CHIPS, code_object
+from rlx_dialect.runtime.wgpu import WgpuEngine
+from rlx_dialect.samples import random_values
+
+GATED = """
+  func.func @main(%x: tensor<2x33x40xf16>, %w: tensor<2x22x40xf16>) -> tensor<2x33x11xf16> {
+    %t = rlx.transpose %w {perm = [0, 2, 1]} : tensor<2x22x40xf16> -> tensor<2x40x22xf16>
+    %p = rlx.matmul %x, %t : (tensor<2x33x40xf16>, tensor<2x40x22xf16>) -> tensor<2x33x22xf16>
+    %y = rlx.fused_swiglu %p : tensor<2x33x22xf16> -> tensor<2x33x11xf16>
+    func.return %y : tensor<2x33x11xf16>
+  }"""
+"""Batches, remainders along every axis, and two right factors that lie along the contracted axis."""
+
+
+def computed(module: ModuleOp, unit: Unit[Any], values: dict[str, Array]) -> list[Array]:
+    """What a kernel of the matrix unit gives on ``unit``."""
+    lowered = lower(module)
+    assert any(op.name == "gpu.subgroup_mma_compute" for op in lowered.walk())
+    return WgpuEngine().compile(emulation.emulate(expanded(lowered, unit)), {}).run(values)
+
+
+@pytest.mark.parametrize(("slices", "along_depth"), [(1, False), (2, True)])
+def test_what_the_units_compute(slices: int, along_depth: bool, monkeypatch: pytest.MonkeyPatch):
+    tile = MatrixTile(32, 16, 16, 1, 1, 64, along_depth)
+    with_hardware(monkeypatch, matrix=(tile,), matrix_elements=(Float16Type,), slices=slices)
+    module = parse(GATED)
+    values = random_values(module)
+    expected = run_reference(module, values)
+    wanted = computed(module, plain(64), values)
+    assert_close(wanted, expected, rtol=2e-3, atol=2e-3)
+    for unit in (MFMA, WMMA) if along_depth else ():
+        got = computed(module, unit, values)
+        assert_close(got, expected, rtol=2e-3, atol=2e-3)
+        # The unit and its plain form add up in the same order.
+        assert_close(got, wanted, rtol=1e-3, atol=0)
+
+
+def test_several_matrices_a_subgroup(monkeypatch: pytest.MonkeyPatch):
+    """And numbers that are not finite stay in their own rows and columns."""
+    tile = MatrixTile(64, 32, 16, 2, 1, 32)
+    with_hardware(monkeypatch, matrix=(tile,), matrix_elements=(Float16Type,))
+    module = products([("70x64", "64x33")], "f16")
+    values = random_values(module)
+    values["arg0"][3, 5], values["arg1"][7, 20] = np.inf, np.nan
+    assert_close(computed(module, plain(32), values), run_reference(module, values), rtol=2e-3, atol=2e-3)
+
+
+INSTRUCTIONS = {"gfx942": "v_mfma_f32_16x16x16_", "gfx1100": "v_wmma_f32_16x16x16_"}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_instructions_of_amd(chip: str):
+    shapes = [("70x64", "64x65"), ("2x64x33", "2x33x64")]
+    for element in ("f16", "bf16"):
+        compiled = code_object(lower(products(shapes, element), "rocm"), chip)
+        found = set(re.findall(r"v_\w*f?ma_f32_\d\w+", compiled.disassembly()))
+        assert found == {INSTRUCTIONS[chip] + element}
+        assert [r for r in compiled.resources() if r.spilled] == []
+    # Few rows, sums shorter than a matrix, other elements: no work for it.
+    few = code_object(lower(products([("2x64", "64x65"), ("70x8", "8x65")], "f16"), "rocm"), chip)
+    other = code_object(lower(products(shapes, "f32"), "rocm"), chip)
+    assert INSTRUCTIONS[chip] not in few.disassembly() + other.disassembly()
+
+
+def test_the_choice_of_a_unit():
+    problem = Problem(1, 4096, 4096, 512)
+    assert choose_matrix_tile(HARDWARE["wgpu"], problem, 1, f16) is None
+    assert choose_matrix_tile(HARDWARE["cuda"], problem, 1, bf16) is None
+    for name, row in HARDWARE.items():
+        for element in (f16, bf16, f32):
+            tile = choose_matrix_tile(row, problem, 2, element)
+            assert (tile is not None) == isinstance(element, row.matrix_elements), name
+            assert tile is None or tile.shared(2, row.slices) <= row.shared_bytes
+        for tile in row.matrix:
+            assert tile.threads <= 1024
+            assert tile.threads % tile.subgroup == 0
+    rocm = HARDWARE["rocm"]
+    assert choose_matrix_tile(rocm, replace(problem, depth=MATRIX - 1), 1, f16) is None
+    assert choose_matrix_tile(replace(rocm, matrix=()), problem, 1, f16) is None
+    assert rocm.matrix_elements == (Float16Type, BFloat16Type)
