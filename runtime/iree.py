@@ -17,8 +17,10 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ModuleOp,
+    StringAttr,
     TensorType,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Operation
@@ -144,6 +146,16 @@ def _is_product_of_unknown_batches(op: Operation) -> bool:
     return type.get_num_dims() > 2 and not is_static(type.get_shape())
 
 
+def _tiles_data(module: ModuleOp) -> bool:
+    """IREE 3.13 gives wrong values for tiled data of the others (attention of one head, 3 tokens, an unknown batch)."""
+    return not any(map(_is_product_of_unknown_batches, module.walk()))
+
+
+def _require_runtime() -> None:
+    if find_spec("iree") is None or find_spec("iree.runtime") is None:
+        raise ToolMissing(f"iree.runtime is not installed; it comes with: {_RUNTIME_HINT}")
+
+
 @dataclass(frozen=True)
 class IreeEngine:
     """Compiles linalg on tensors for this machine's CPU.
@@ -158,24 +170,44 @@ class IreeEngine:
 
     def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> IreeExecutable:
         """See :class:`rlx_dialect.runtime.engine.Engine`; raises BindingError, ToolError."""
-        if find_spec("iree") is None or find_spec("iree.runtime") is None:
-            raise ToolMissing(f"iree.runtime is not installed; it comes with: {_RUNTIME_HINT}")
-        function = main_function(module)
-        signature = Signature.of(function)
+        _require_runtime()
+        signature = Signature.of(main_function(module))
         params = bind("parameter", signature.params, weights)
-        text = portable_text(hand_off(module, params))
+        handed = hand_off(module, params)
+        code = self._code(portable_text(handed), tiled=_tiles_data(module))
+        return IreeExecutable(code, main_function(handed).sym_name.data, signature, params, self.driver)
+
+    def compile_all(self, modules: Sequence[ModuleOp]) -> list[IreeExecutable]:
+        """The main functions of several modules, which take no parameters, compiled at once.
+
+        Starting the compiler takes longer than most small graphs. Raises ToolError.
+        """
+        _require_runtime()
+        signatures = [Signature.of(main_function(module)) for module in modules]
+        assert not any(signature.params for signature in signatures)
+        functions: list[FuncOp] = []
+        for number, module in enumerate(modules):
+            function = main_function(hand_off(module, ()))
+            function.detach()
+            function.sym_name = StringAttr(f"graph_{number}")
+            functions.append(function)
+        code = self._code(portable_text(ModuleOp(functions)), tiled=all(map(_tiles_data, modules)))
+        return [
+            IreeExecutable(code, function.sym_name.data, signature, (), self.driver)
+            for function, signature in zip(functions, signatures, strict=True)
+        ]
+
+    def _code(self, text: str, *, tiled: bool) -> bytes:
         # With 16-bit floats about, the micro-kernels that unpack tiles do not compile in some modules (IREE 3.13).
         microkernels = _MICROKERNELS + ("mmt4d" if "f16" in text else "all")
         options = ["-", microkernels, _linker(), *self.flags]
-        if _DATA_TILING in options and any(map(_is_product_of_unknown_batches, module.walk())):
-            # IREE 3.13 gives wrong values then (attention of one head, 3 tokens, an unknown batch).
+        if _DATA_TILING in options and not tiled:
             options.remove(_DATA_TILING)
         try:
-            code = toolchain.run("iree-compile", options, text, seconds=self.seconds)
+            return toolchain.run("iree-compile", options, text, seconds=self.seconds)
         except ToolFailed as error:
             # IREE 3.13 fails, without a message, to tile the data of some products of unknown extents in loops.
             if _DATA_TILING not in options or "error" in error.stderr:
                 raise
             options.remove(_DATA_TILING)
-            code = toolchain.run("iree-compile", options, text, seconds=self.seconds)
-        return IreeExecutable(code, function.sym_name.data, signature, params, self.driver)
+            return toolchain.run("iree-compile", options, text, seconds=self.seconds)

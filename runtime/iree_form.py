@@ -5,6 +5,7 @@
 - A lowering marks the first linalg operation of a norm with the discardable attribute ``rlx.barrier_before``
   (:data:`BARRIER`). The tensors that it reads pass through ``util.optimization_barrier`` first, for it and for
   everything below it: without that, whole blocks are fused into dispatches that are slow or do not compile.
+- So do the terms of a reduction that are all one number (:mod:`.iree_sums`).
 - A loop with the mark :data:`SCATTER` becomes ``iree_linalg_ext.scatter``: 512 rows into 30,000 in half a
   millisecond, where the loop would read every index back to the host.
 - Functions of f64 that IREE has no code for are written as arithmetic (:mod:`rlx_dialect.lowering.double`).
@@ -39,6 +40,7 @@ from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.lowering.double import DOUBLES
 from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_linalg import BARRIER, SCATTER
+from rlx_dialect.runtime.iree_sums import joins_one_number
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
 
 SCOPE = "rlx"
@@ -117,7 +119,7 @@ def _loop_to_scatter(loop: scf.ForOp) -> None:
 def _insert_barriers(function: FuncOp) -> None:
     orders: dict[Block, dict[Operation, int]] = {}
     for op in list(function.walk()):
-        if op.attributes.pop(BARRIER, None) is None:
+        if op.attributes.pop(BARRIER, None) is None and not joins_one_number(op):
             continue
         assert isinstance(op, LinalgStructuredOperation)
         assert op.parent is not None

@@ -203,6 +203,38 @@ def test_attention_of_one_head_and_an_unknown_batch():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+ONES = """
+%c = rlx.compare eq %x, %x : (tensor<{n}xf32>, tensor<{n}xf32>) -> tensor<{n}xi1>
+%o = rlx.constant dense<1{point}> : tensor<{e}>
+%w = rlx.where %c, %o, %o : (tensor<{n}xi1>, tensor<{e}>, tensor<{e}>) -> tensor<{n}x{e}>
+%0 = rlx.reduce sum %w {{axes = [0, 1]}} : tensor<{n}x{e}> -> tensor<{e}>
+%t = rlx.transpose %w {{perm = [1, 0]}} : tensor<{n}x{e}> -> tensor<{t}x{e}>
+%1 = rlx.matmul %w, %t : (tensor<{n}x{e}>, tensor<{t}x{e}>) -> tensor<{m}x{e}>
+"""
+
+
+@pytest.mark.parametrize(("element", "point"), [("f32", ".0"), ("i32", "")])
+@pytest.mark.parametrize(("n", "t", "m"), [("?x?", "?x?", "?x?"), ("3x100", "100x3", "3x3")])
+def test_terms_that_are_all_one_number(n: str, t: str, m: str, element: str, point: str):
+    """Fused with the sum, IREE would join that number once a vector."""
+    body = ONES.format(n=n, t=t, m=m, e=element, point=point)
+    module = graph(
+        body, f'%x: tensor<{n}xf32> {{rlx.input = "x"}}', f"tensor<{element}>, tensor<{m}x{element}>", "%0, %1"
+    )
+    run_pipeline(module, "rlx-lower-to-linalg")
+    count, products = ENGINE.compile(module, {}).run({"x": np.zeros((3, 100), np.float32)})
+    assert count == 300
+    np.testing.assert_array_equal(products, np.full((3, 3), 100))
+
+
+def test_several_graphs_in_one_compilation():
+    modules = [parse(identity(element)) for element in ("f32", "i8")]
+    one, other = ENGINE.compile_all(modules)
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(other.run({"x": x.astype(np.int8)})[0], x.astype(np.int8))
+    np.testing.assert_array_equal(one.run({"x": x.astype(np.float32)})[0], x.astype(np.float32))
+
+
 def test_compile_errors_are_shown():
     text = """
 func.func @main(%x: tensor<2x3xf32> {rlx.input = "x"}) -> tensor<7xf32> {
