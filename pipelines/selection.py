@@ -80,6 +80,10 @@ def _epilogues(fused: type[RlxOp]) -> OptionText:
 
 
 _CONV_BIAS_ACT = (Claimed("fused_conv_bias_act"), Not(On("disable_conv_bias_act_fusion")))
+_CONVOLUTION: Mapping[str, OptionText] = {
+    "epilogues": _epilogues(FusedConvBiasActOp),
+    "kernel-limits": lambda situation: False if situation.target.every_convolution else None,
+}
 NO_WEIGHT_CONCAT = On("no_weight_concat_fusion")
 
 # The order matters: fusions are written for the canonical form; the attention block and the transformer layer match
@@ -96,8 +100,8 @@ ROWS: tuple[Row, ...] = (
         (Claimed("fused_matmul_bias_act"), Not(On("disable_matmul_bias_fusion"))),
         {"epilogues": _epilogues(FusedMatMulBiasActOp)},
     ),
-    Row("rlx-fuse-conv-bias-act", _CONV_BIAS_ACT, {"epilogues": _epilogues(FusedConvBiasActOp)}),
-    Row("rlx-fuse-conv-affine-act", _CONV_BIAS_ACT, {"epilogues": _epilogues(FusedConvBiasActOp)}),
+    Row("rlx-fuse-conv-bias-act", _CONV_BIAS_ACT, _CONVOLUTION),
+    Row("rlx-fuse-conv-affine-act", _CONV_BIAS_ACT, _CONVOLUTION),
     Row("rlx-fuse-attention-block", (Claimed("fused_attention_block"),), {"threshold": _threshold}),
     Row(
         "rlx-fuse-attention-backward-all",

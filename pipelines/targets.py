@@ -7,7 +7,7 @@ the target does not claim. A new target is one more row here and, if no lowering
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlx_dialect.attributes import ActivationKind
 from rlx_dialect.base import RlxOp
@@ -70,6 +70,8 @@ class Target:
     """It has kernels for transform and batch regions."""
     loops: bool = False
     """Its lowering writes branches and loops, so that control flow stays as it is."""
+    every_convolution: bool = False
+    """Its kernel of a fused convolution takes any window, rank and number of groups."""
     variables: tuple[Variable, ...] = ()
     """The variables that its canonical options read, besides those that all targets do."""
     other_lowerings: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
@@ -97,6 +99,15 @@ CPU = Target(
     native_regions=False,
     loops=True,
 )
+NATIVE = replace(
+    CPU,
+    claims=CPU.claims | {FusedConvBiasActOp},
+    lowering="rlx-lower-to-cpu",
+    epilogues=GPU_EPILOGUES,
+    unfuses_regions=False,
+    every_convolution=True,
+)
+"""The cpu as the native engine sees it: its kernels are fused here, where IREE would fuse them itself."""
 METAL = Target(
     "metal",
     _EVERYWHERE | _KERNEL_REGIONS | {DotGeneralOp, FusedSwiGLUOp, FusedResidualRmsNormOp},

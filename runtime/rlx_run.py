@@ -23,9 +23,11 @@ from rlx_dialect.graph import GraphError, arguments, main_function, output_names
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.pipelines.diagnostics import OptError
-from rlx_dialect.pipelines.named import FUSE_SUFFIX, lowering_pipeline, run_named, run_pipeline
+from rlx_dialect.pipelines.environment import Environment
+from rlx_dialect.pipelines.named import FUSE_SUFFIX, fusion_pipeline, lowering_pipeline, run_named, run_pipeline
+from rlx_dialect.pipelines.options import FusionOptions
 from rlx_dialect.pipelines.source import read_module, verify_module
-from rlx_dialect.pipelines.targets import TARGETS
+from rlx_dialect.pipelines.targets import NATIVE, TARGETS, Target
 from rlx_dialect.progress import step
 from rlx_dialect.runtime import metal
 from rlx_dialect.runtime.compare import difference, tolerance
@@ -40,6 +42,7 @@ ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
     "native": ("rlx_dialect.runtime.native", "NativeEngine", frozenset({"cpu"})),
     "xla": ("rlx_dialect.runtime.xla", "XlaEngine", frozenset({"tpu"})),
     "wgpu": ("rlx_dialect.runtime.wgpu", "WgpuEngine", frozenset({"wgpu", "metal"})),
+    "wgsl": ("rlx_dialect.runtime.wgpu", "WgslEngine", frozenset({"wgpu"})),
     "mlx": ("rlx_dialect.runtime.mlx", "MlxEngine", frozenset({"mlx"})),
     "metal": ("rlx_dialect.runtime.metal", "MetalEngine", frozenset({"metal"})),
     "cuda": ("rlx_dialect.runtime.cuda", "CudaEngine", frozenset({"cuda"})),
@@ -47,8 +50,8 @@ ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
 }
 """Engine classes by name, imported when chosen (each needs packages of its own), and whose lowered form each takes."""
 
-ENGINE_LOWERINGS: Mapping[str, str] = {"native": "rlx-lower-to-cpu"}
-"""The lowering pass of engines that do not take what the target's own one makes."""
+ENGINE_TARGETS: Mapping[str, Target] = {"native": NATIVE}
+"""The targets of engines that take something else than what is made for the target of that name."""
 
 TARGET_ENGINES: Mapping[str, str] = {
     "cpu": "iree",
@@ -90,14 +93,17 @@ def compile_for(
     """
     clone = module.clone()
     with step(f"fuse for {target}"):
-        run_named(clone, f"{target}{FUSE_SUFFIX}")
+        if (own := ENGINE_TARGETS.get(engine)) is None:
+            run_named(clone, f"{target}{FUSE_SUFFIX}")
+        else:
+            run_pipeline(clone, fusion_pipeline(own, FusionOptions.resolve(own, Environment.current())))
         verify_module(clone, f"after {target}{FUSE_SUFFIX}")
     with step("compute with the weights"):
         weights = fold_parameters(clone, weights)
     if engine == REFERENCE:
         return Reference(clone, weights)
     with step(f"lower for {target}"):
-        run_pipeline(clone, ENGINE_LOWERINGS.get(engine) or lowering_pipeline(TARGETS[target]))
+        run_pipeline(clone, lowering_pipeline(TARGETS[target]) if own is None else own.lowering)
         verify_module(clone, f"after {target}")
     module_name, class_name, _ = ENGINES[engine]
     chosen = cast("type[Engine]", getattr(import_module(module_name), class_name))

@@ -12,17 +12,24 @@ from on_cpu import lower, run
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.fold_parameters import fold_parameters
+from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_cpu import LowerToCpu
 from rlx_dialect.lowering.to_cpu.cpus import CPUS, Cpu
 from rlx_dialect.lowering.to_cpu.registers import choose_register_tile
+from rlx_dialect.pipelines.named import fusion_pipeline, run_pipeline
+from rlx_dialect.pipelines.source import read_module
+from rlx_dialect.pipelines.targets import NATIVE
 from rlx_dialect.runtime import native, objects
 from rlx_dialect.runtime.launch_plan import launch_plan
 from rlx_dialect.runtime.native import NativeEngine, thread_count
 from rlx_dialect.runtime.rlx_run import main
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.samples import random_values
+from rlx_dialect.weights import random_weights
+from rlx_dialect.xdsl_compat import rlx_context
 
 X = "tensor<6x8xf32>"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "mlp.mlir"
@@ -190,3 +197,14 @@ def test_rlx_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert exit_.value.code == 0
     assert "logits: largest error" in capsys.readouterr().out
     assert counts == [2]
+
+
+def test_what_follows_a_convolution_or_a_product_is_part_of_it():
+    def kernels(example: str) -> list[str]:
+        module = read_module(EXAMPLE.with_stem(example), rlx_context())
+        run_pipeline(module, fusion_pipeline(NATIVE))
+        fold_parameters(module, random_weights(main_function(module), 0))
+        return [launch.kernel for launch in launch_plan(lower(module)).launches if not launch.kernel.startswith("pack")]
+
+    assert kernels("resnet_block") == ["conv_bias_relu", "conv_bias_relu_1", "conv_bias_relu_2"]
+    assert kernels("mlp")[:2] == ["matmul_bias_gelu", "matmul_bias_relu"]
