@@ -16,6 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
+from rlx_dialect.lowering.to_gpu.simdgroup import SIMDGROUP
 from rlx_dialect.runtime.kernels import DeviceError
 from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, LaunchPlans, launch_plans
 from rlx_dialect.runtime.plan_engine import PlanExecutable
@@ -64,7 +65,7 @@ class MetalEngine:
         Raises BindingError, GraphError, UnsupportedKernel, DeviceError, ToolMissing, ToolFailed.
         """
         device = open_device()
-        return MetalExecutable(launch_plans(module), serialize(module), weights, metal_api(), device)
+        return MetalExecutable(launch_plans(module), serialize(module, SIMDGROUP), weights, metal_api(), device)
 
 
 class MetalExecutable(PlanExecutable):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from xdsl.dialects import gpu
+from xdsl.dialects import func, gpu
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BFloat16Type,
     DenseArrayBase,
     Float16Type,
@@ -20,13 +22,18 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     ModuleOp,
+    StringAttr,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 
+from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
 from rlx_dialect.lowering.to_gpu.kernel import kernel_module
+from rlx_dialect.lowering.to_gpu.simdgroup import LANES
+from rlx_dialect.lowering.to_gpu.units import plain
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.kernels import UnsupportedKernel, kernels
+from rlx_dialect.runtime.metal_text import with_simdgroups
 from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
 from rlx_dialect.xdsl_compat import Printer
 
@@ -35,6 +42,9 @@ VULKAN = "vulkan1.1"
 
 MSL_VERSION = "20300"
 """Metal 2.3 (macOS 11, iOS 14), the first with 64-bit integers in buffers."""
+
+PLAIN = plain(LANES)
+"""Products of matrices of subgroups as large as Apple's, on any device."""
 
 # Buffers keep their bindings as indices: else those that a kernel does not touch would leave gaps to close.
 _MSL = ("-", "--msl", "--msl-version", MSL_VERSION, "--msl-decoration-binding")
@@ -59,7 +69,19 @@ class SpirvKernel:
         """The module as a Metal kernel. Raises UnsupportedKernel for f64, ToolMissing, ToolFailed."""
         if "Float64" in self.capabilities:
             raise UnsupportedKernel(f"kernel '{self.name}': Metal has no f64")
-        return toolchain.run("spirv-cross", _MSL, self.code).decode()
+        return with_simdgroups(toolchain.run("spirv-cross", _MSL, self.code).decode())
+
+
+@irdl_attr_definition
+class _TargetEnv(ParametrizedAttribute):
+    """MLIR's ``#spirv.target_env<#spirv.vce<version, [capabilities], [extensions]>, #spirv.resource_limits<>>``."""
+
+    name = "spirv.target_env"
+    capabilities: ArrayAttr[StringAttr]
+
+    def print_parameters(self, printer: Printer) -> None:
+        names = ", ".join(c.data for c in self.capabilities)
+        printer.print_string(f"<#spirv.vce<v1.3, [{names}], [{', '.join(_EXTENSIONS)}]>, #spirv.resource_limits<>>")
 
 
 @irdl_attr_definition
@@ -74,17 +96,18 @@ class _EntryPointAbi(ParametrizedAttribute):
         printer.print_string(f"<workgroup_size = [{sizes}]>")
 
 
-def serialize(module: ModuleOp) -> list[SpirvKernel]:
-    """Every kernel of a lowered module, validated (where spirv-val is installed).
+def serialize(module: ModuleOp, unit: Unit[Any] = PLAIN) -> list[SpirvKernel]:
+    """Every kernel of a lowered module, validated (where spirv-val is installed); ``unit`` multiplies its matrices.
 
     Raises UnsupportedKernel naming the kernel and the type, ToolMissing, ToolFailed.
     """
-    functions = list(kernels(module))
+    functions = list(kernels(expanded(module, unit)))
     if not functions:
         return []
     capabilities = [_capabilities(f) for f in functions]
-    separate = ModuleOp([_module_of(f, f"kernel{i}") for i, f in enumerate(functions)])
-    lowered = toolchain.run("mlir-opt", [_pipeline(frozenset().union(*capabilities))], portable_text(separate)).decode()
+    both = zip(functions, capabilities, strict=True)
+    separate = ModuleOp([_module_of(f, f"kernel{i}", needed, unit) for i, (f, needed) in enumerate(both)])
+    lowered = toolchain.run("mlir-opt", [_PIPELINE], portable_text(separate)).decode()
     modules = re.findall(r"(?ms)^  spirv\.module .*?^  \}$", lowered)
     marker = "rlx-end-of-spirv-module"
     binary = toolchain.run(
@@ -110,28 +133,34 @@ def validate(kernel: SpirvKernel) -> None:
     toolchain.run("spirv-val", ["--target-env", VULKAN, "-"], kernel.code)
 
 
-def _module_of(function: gpu.FuncOp, name: str) -> Operation:
-    """A gpu.module of one kernel, with what SPIR-V needs to know about its entry point."""
+def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], unit: Unit[Any]) -> Operation:
+    """A gpu.module of one kernel and what it calls, with what SPIR-V needs to know about its entry point."""
     size = function.attributes.get("known_block_size")
     if not isinstance(size, DenseArrayBase):
         raise UnsupportedKernel(f"kernel '{function.sym_name.data}' has no known_block_size")
     clone = function.clone()
     clone.attributes["spirv.entry_point_abi"] = _EntryPointAbi(size)
-    return kernel_module(name, [clone])
+    calls = any(isinstance(op, func.CallOp) for op in function.walk())
+    module = kernel_module(name, [clone, *(unit.functions() if calls else [])])
+    module.attributes["spirv.target_env"] = _environment(capabilities)
+    return module
 
 
-def _pipeline(capabilities: frozenset[str]) -> str:
-    """Stock passes from the gpu dialect to spirv.modules that carry only the capabilities they use."""
-    declared = ["Shader", *sorted(capabilities)]
+_PIPELINE = (
+    "--pass-pipeline=builtin.module(map-memref-spirv-storage-class{client-api=vulkan},"
+    "gpu.module(convert-math-to-spirv,convert-func-to-spirv),convert-gpu-to-spirv,"
+    "spirv.module(spirv-lower-abi-attrs,spirv-update-vce))"
+)
+"""Stock passes from the gpu dialect to spirv.modules that carry only the capabilities they use."""
+
+
+def _environment(capabilities: frozenset[str]) -> _TargetEnv:
+    """What a kernel may use that needs these capabilities."""
+    declared = ["Shader", "GroupNonUniformShuffle", *sorted(capabilities)]
     if "Float16" in capabilities:
         # With only one of the two, or none, f16 buffers are silently addressed as f32.
         declared.append("StorageBuffer16BitAccess")
-    target = f"ver=v1.3 caps={','.join(declared)} exts={','.join(_EXTENSIONS)} client_api=Vulkan"
-    return (
-        f"--pass-pipeline=builtin.module(spirv-attach-target{{{target}}},"
-        "map-memref-spirv-storage-class{client-api=vulkan},gpu.module(convert-math-to-spirv),convert-gpu-to-spirv,"
-        "spirv.module(spirv-lower-abi-attrs,spirv-update-vce))"
-    )
+    return _TargetEnv(ArrayAttr([StringAttr(name) for name in declared]))
 
 
 def _capabilities(function: gpu.FuncOp) -> frozenset[str]:

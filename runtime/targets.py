@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.lowering.to_gpu.fragments import Unit
+from rlx_dialect.lowering.to_gpu.simdgroup import SIMDGROUP
 from rlx_dialect.lowering.to_mlx import python_module
 from rlx_dialect.runtime import amd
 from rlx_dialect.runtime.kernels import resources_table
 from rlx_dialect.runtime.plan_json import plan_json
 from rlx_dialect.runtime.ptx import ptx, reports
-from rlx_dialect.runtime.spirv import SpirvKernel, assembly, metal_source, serialize
+from rlx_dialect.runtime.spirv import PLAIN, SpirvKernel, assembly, metal_source, serialize
 from rlx_dialect.runtime.toolchain import ToolError, portable_text
 from rlx_dialect.runtime.traffic import launch_report
+from rlx_dialect.runtime.wgsl import wgsl_source
 from rlx_dialect.xdsl_compat import Context, Target
 
 
@@ -46,7 +49,16 @@ class MslTarget(_TextTarget):
     name = "rlx-msl"
 
     def text(self, module: ModuleOp) -> str:
-        return metal_source(_spirv(module))
+        return metal_source(_spirv(module, SIMDGROUP))
+
+
+class WgslTarget(_TextTarget):
+    """The WGSL text of every kernel."""
+
+    name = "rlx-wgsl"
+
+    def text(self, module: ModuleOp) -> str:
+        return wgsl_source(_spirv(module))
 
 
 class SpirvTarget(_TextTarget):
@@ -122,8 +134,8 @@ class LaunchReportTarget(_TextTarget):
         return launch_report(module)
 
 
-def _spirv(module: ModuleOp) -> list[SpirvKernel]:
+def _spirv(module: ModuleOp, unit: Unit[Any] = PLAIN) -> list[SpirvKernel]:
     """The kernels of a module that has any; raises ToolError where it has none, because it was not lowered."""
-    if not (found := serialize(module)):
+    if not (found := serialize(module, unit)):
         raise ToolError("the module has no GPU kernels: lower it first, as --pipeline=metal does")
     return found

@@ -12,15 +12,21 @@ import pytest
 from helpers import assert_close, parse
 from on_device import lower
 from test_to_gpu_contraction import products, with_hardware
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, bf16, f16, f32
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, ModuleOp, bf16, f16, f32
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation
 
 from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering.to_gpu.contraction_choice import Problem, choose_matrix_tile
 from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
+from rlx_dialect.lowering.to_gpu.gpu_ops import ShuffleOp
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, MATRIX, MatrixTile
+from rlx_dialect.lowering.to_gpu.simdgroup import LANES, MULTIPLY, SIMDGROUP, SIZE
 from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA, plain
 from rlx_dialect.runtime.amd import CHIPS, code_object
+from rlx_dialect.runtime.spirv import serialize
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
@@ -33,6 +39,12 @@ GATED = """
   }"""
 """Batches, remainders along every axis, and two right factors that lie along the contracted axis."""
 
+PRODUCT = """
+  func.func @main(%x: tensor<33x40xf16>, %w: tensor<40x22xf16>) -> tensor<33x22xf16> {
+    %y = rlx.matmul %x, %w : (tensor<33x40xf16>, tensor<40x22xf16>) -> tensor<33x22xf16>
+    func.return %y : tensor<33x22xf16>
+  }"""
+
 
 def computed(module: ModuleOp, unit: Unit[Any], values: dict[str, Array]) -> list[Array]:
     """What a kernel of the matrix unit gives on ``unit``."""
@@ -41,19 +53,19 @@ def computed(module: ModuleOp, unit: Unit[Any], values: dict[str, Array]) -> lis
     return WgpuEngine().compile(emulation.emulate(expanded(lowered, unit)), {}).run(values)
 
 
-@pytest.mark.parametrize(("slices", "along_depth"), [(1, False), (2, True)])
-def test_what_the_units_compute(slices: int, along_depth: bool, monkeypatch: pytest.MonkeyPatch):
-    tile = MatrixTile(32, 16, 16, 1, 1, 64, along_depth)
+@pytest.mark.parametrize(
+    ("text", "units", "slices"), [(PRODUCT, (plain(32), SIMDGROUP), 1), (GATED, (plain(64), MFMA, WMMA), 2)]
+)
+def test_what_the_units_compute(text: str, units: tuple[Unit[Any], ...], slices: int, monkeypatch: pytest.MonkeyPatch):
+    """The instructions lane by lane, beside the plain form of the same kernel."""
+    tile = MatrixTile(32, 16, 16, 1, 1, units[0].lanes, along_depth=units[0].lanes == 64)
     with_hardware(monkeypatch, matrix=(tile,), matrix_elements=(Float16Type,), slices=slices)
-    module = parse(GATED)
+    module = parse(text)
     values = random_values(module)
-    expected = run_reference(module, values)
-    wanted = computed(module, plain(64), values)
-    assert_close(wanted, expected, rtol=2e-3, atol=2e-3)
-    for unit in (MFMA, WMMA) if along_depth else ():
-        got = computed(module, unit, values)
-        assert_close(got, expected, rtol=2e-3, atol=2e-3)
-        # The unit and its plain form add up in the same order.
+    wanted, *others = (computed(module, unit, values) for unit in units)
+    assert_close(wanted, run_reference(module, values), rtol=2e-3, atol=2e-3)
+    for got in others:
+        # Sums are made in the same order.
         assert_close(got, wanted, rtol=1e-3, atol=0)
 
 
@@ -65,6 +77,64 @@ def test_several_matrices_a_subgroup(monkeypatch: pytest.MonkeyPatch):
     values = random_values(module)
     values["arg0"][3, 5], values["arg1"][7, 20] = np.inf, np.nan
     assert_close(computed(module, plain(32), values), run_reference(module, values), rtol=2e-3, atol=2e-3)
+
+
+def test_what_the_function_for_simdgroups_means():
+    """Its body of shuffles, all lanes at a time, is a product of the matrices whose pairs lanes hold."""
+    (function,) = SIMDGROUP.functions()
+    lane = np.arange(LANES)
+    quad = lane // 4
+    row, column = (quad & 4) + lane // 2 % 4, (quad & 2) * 2 + lane % 2 * 2
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal((SIZE, SIZE)).astype("float16") for _ in range(2))
+    total = rng.standard_normal((SIZE, SIZE)).astype("float32")
+    pairs = [m[row, column + i] for m in (left, right) for i in (0, 1)]
+    arguments = [*pairs, np.stack([total[row, column], total[row, column + 1]]), lane]
+    known = dict(zip(function.regions[0].block.args, arguments, strict=True))
+    for op in function.regions[0].block.ops:
+        known.update(zip(op.results, [of_lanes(op, [known[v] for v in op.operands])], strict=False))
+    result = known[op.operands[0]]
+    wanted = left.astype("float32") @ right.astype("float32") + total
+    np.testing.assert_allclose(result, [wanted[row, column], wanted[row, column + 1]], rtol=1e-5, atol=1e-6)
+
+
+def of_lanes(op: Operation, x: list[Array]) -> Array:
+    """The result of an operation for every lane."""
+    match op:
+        case arith.ConstantOp():
+            assert isinstance(op.value, IntegerAttr)
+            return np.full(LANES, op.value.value.data)
+        case arith.ExtFOp():
+            return x[0].astype("float32")
+        case arith.AndIOp():
+            return x[0] & x[1]
+        case arith.OrIOp():
+            return x[0] | x[1]
+        case math.FmaOp():
+            return x[0] * x[1] + x[2]
+        case ShuffleOp():
+            return x[0][x[1]]
+        case vector.ExtractOp():
+            return x[0][op.static_position.get_values()[0]]
+        case vector.BroadcastOp():
+            return np.stack([x[0], x[0]])
+        case vector.InsertOp():
+            place = op.static_position.get_values()[0]
+            return np.stack([x[0] if i == place else x[1][i] for i in (0, 1)])
+        case _:
+            assert isinstance(op, ReturnOp), op.name
+            return x[0]
+
+
+def test_metal_multiplies_on_simdgroups():
+    lowered = lower(products([("70x64", "64x65"), ("2x64", "64x65")], "f16"), "metal")
+    on_unit, few = (k.msl() for k in serialize(lowered, SIMDGROUP))
+    assert on_unit.count("simdgroup_multiply_accumulate(") == 1
+    assert "simd_shuffle(_" not in on_unit
+    # Four 8 x 8 matrices of a result, each from two of a step of 16, in slices of 32.
+    assert on_unit.count(f"{MULTIPLY}(") == 1 + 4 * 2 * 2
+    assert "simdgroup" not in few
+    assert "simdgroup" not in serialize(lowered)[0].msl()
 
 
 INSTRUCTIONS = {"gfx942": "v_mfma_f32_16x16x16_", "gfx1100": "v_wmma_f32_16x16x16_"}

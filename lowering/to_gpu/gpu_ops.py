@@ -35,31 +35,35 @@ from rlx_dialect.xdsl_compat import Printer
 
 
 @irdl_attr_definition
-class ShuffleXorAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
-    """``#gpu<shuffle_mode xor>``."""
+class ShuffleModeAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
+    """``#gpu<shuffle_mode xor>``, or ``idx``."""
 
     name = "gpu.shuffle_mode"
+    mode: StringAttr
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.print_string("xor")
+        printer.print_string(self.mode.data)
 
 
 @irdl_op_definition
 class ShuffleOp(IRDLOperation):
-    """The ``value`` of the invocation whose number in its subgroup of ``width`` is this one's xor ``offset``."""
+    """The ``value`` of the invocation whose number in its subgroup of ``width`` is this one's xor ``offset``.
+
+    With the mode ``idx`` its number is ``offset``.
+    """
 
     name = "gpu.shuffle"
     value = operand_def()
     offset = operand_def(i32)
     width = operand_def(i32)
-    mode = prop_def(ShuffleXorAttr)
+    mode = prop_def(ShuffleModeAttr)
     result = result_def()
     valid = result_def(i1)
 
-    def __init__(self, value: SSAValue, offset: SSAValue, width: SSAValue):
+    def __init__(self, value: SSAValue, offset: SSAValue, width: SSAValue, mode: str = "xor"):
         super().__init__(
             operands=[value, offset, width],
-            properties={"mode": ShuffleXorAttr()},
+            properties={"mode": ShuffleModeAttr(StringAttr(mode))},
             result_types=[value.type, i1],
         )
 

@@ -234,8 +234,8 @@ HARDWARE: dict[str, Hardware] = {
             units=32,
             slices=1,
             tiles=_TILES,
-            matrix=(),
-            matrix_elements=(),
+            matrix=_MATRIX,
+            matrix_elements=(Float16Type,),
             attention=_ATTENTION,
         ),
         Hardware(
