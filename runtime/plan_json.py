@@ -2,7 +2,8 @@
 
 A host makes the ``buffers``, writes ``parameters`` and ``constants`` once and runs the launches of ``setup``. For
 each call it writes the ``inputs``, runs ``launches`` in order, and reads the ``outputs``. A kernel takes the addresses
-of its buffers in order; its code is what ``-t rlx-ptx``, ``rlx-amdgcn``, ``rlx-msl`` or ``rlx-spirv`` writes.
+of its buffers in order; its code is what ``-t rlx-ptx``, ``rlx-amdgcn``, ``rlx-msl``, ``rlx-wgsl`` or
+``rlx-spirv`` writes.
 """
 
 from __future__ import annotations

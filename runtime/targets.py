@@ -18,6 +18,7 @@ from rlx_dialect.runtime.ptx import ptx, reports
 from rlx_dialect.runtime.spirv import PLAIN, SpirvKernel, assembly, metal_source, serialize
 from rlx_dialect.runtime.toolchain import ToolError, portable_text
 from rlx_dialect.runtime.traffic import launch_report
+from rlx_dialect.runtime.wgsl import wgsl_source
 from rlx_dialect.xdsl_compat import Context, Target
 
 
@@ -49,6 +50,15 @@ class MslTarget(_TextTarget):
 
     def text(self, module: ModuleOp) -> str:
         return metal_source(_spirv(module, SIMDGROUP))
+
+
+class WgslTarget(_TextTarget):
+    """The WGSL text of every kernel."""
+
+    name = "rlx-wgsl"
+
+    def text(self, module: ModuleOp) -> str:
+        return wgsl_source(_spirv(module))
 
 
 class SpirvTarget(_TextTarget):

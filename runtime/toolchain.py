@@ -88,6 +88,7 @@ TOOLS: Mapping[str, Tool] = {
     "llc": Tool(_MLIR, "llvm", "bin", _LLVM_LIBRARIES),
     "cc": Tool("apt-get install gcc (Debian, Ubuntu) or xcode-select --install (macOS)"),
     **{f"{name}-19": _debian_llvm(name) for name in ("opt", "llc", "llvm-objdump", "llvm-readelf", "ld.lld")},
+    "node": Tool("apt-get install nodejs (Debian, Ubuntu), brew install node, or https://nodejs.org"),
     "ptxas": Tool(_CUDA, "nvidia", "cuda_nvcc/bin"),
     "iree-compile": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "iree-lld": Tool(_IREE, "iree", "compiler/_mlir_libs"),

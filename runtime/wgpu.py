@@ -22,6 +22,7 @@ from rlx_dialect.runtime.launch_plan import ALIGNMENT, Launch, LaunchPlan, Launc
 from rlx_dialect.runtime.plan_engine import PlanExecutable
 from rlx_dialect.runtime.spirv import SpirvKernel, serialize
 from rlx_dialect.runtime.toolchain import ToolMissing
+from rlx_dialect.runtime.wgsl import translate
 
 if TYPE_CHECKING:
     import wgpu
@@ -84,12 +85,30 @@ class WgpuEngine:
         return WgpuExecutable(launch_plans(module), serialize(module), weights, open_device())
 
 
+class WgslEngine:
+    """Runs the same kernels handed over as WGSL text, as a browser would take them."""
+
+    def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> WgpuExecutable:
+        """As :meth:`WgpuEngine.compile`; raises ToolMissing also where naga or Node.js is missing."""
+        kernels = serialize(module)
+        return WgpuExecutable(launch_plans(module), kernels, weights, open_device(), translate(kernels))
+
+
 class WgpuExecutable(PlanExecutable):
     """A compiled graph with its parameters on the device."""
 
-    def __init__(self, plans: LaunchPlans, kernels: list[SpirvKernel], weights: Mapping[str, Array], device: Device):
+    def __init__(
+        self,
+        plans: LaunchPlans,
+        kernels: list[SpirvKernel],
+        weights: Mapping[str, Array],
+        device: Device,
+        texts: Sequence[str] = (),
+    ):
+        """``texts`` are the kernels in WGSL, where that is what the device shall be given."""
         self._device = device
         self._kernels = kernels
+        self._texts = {k.name: text for k, text in zip(kernels, texts, strict=True)} if texts else {}
         self._buffers: list[wgpu.GPUBuffer] = []
         self._pipelines: dict[str, tuple[Any, Any]] = {}
         self._groups: dict[Launch, Any] = {}
@@ -145,7 +164,8 @@ class WgpuExecutable(PlanExecutable):
         with _refusals(kernel.name):
             layout = handle.create_bind_group_layout(entries=entries)
             # The annotation says str, which is for WGSL.
-            shader = handle.create_shader_module(code=cast("str", kernel.code))
+            code = self._texts.get(kernel.name) or cast("str", kernel.code)
+            shader = handle.create_shader_module(code=code)
             pipeline = handle.create_compute_pipeline(
                 layout=handle.create_pipeline_layout(bind_group_layouts=[layout]),
                 compute={"module": shader, "entry_point": kernel.name},

@@ -331,7 +331,7 @@ def test_xdsl_options_still_work(opt: Tool, model: Path):
     assert opt("-t", "nonsense", model).status == 2
 
 
-@pytest.mark.parametrize("target", ["rlx-msl", "rlx-spirv"])
+@pytest.mark.parametrize("target", ["rlx-msl", "rlx-spirv", "rlx-wgsl"])
 def test_kernels_of_a_module_that_has_none(opt: Tool, model: Path, target: str):
     assert opt("-t", target, model) == Result(
         1,

@@ -174,6 +174,27 @@ def _rsqrt(x: Real) -> Real:
     return 1 / x.apply(math.SqrtOp)
 
 
+def is_nan(x: SSAValue, b: Builder) -> SSAValue:
+    """From the bits: shading languages may take it that no value is NaN."""
+    if x.type == f64:
+        return b.insert(arith.CmpfOp(x, x, "uno")).result
+    bits = b.insert(arith.BitcastOp(convert_float(x, f32, b), i32)).result
+    size = b.insert(arith.AndIOp(bits, constant(0x7FFFFFFF, i32, b))).result
+    return b.insert(arith.CmpiOp(size, constant(0x7F800000, i32, b), "ugt")).result
+
+
+def _extreme_float(predicate: str) -> Expansion:
+    """The first where ``predicate`` holds or it is NaN; a NaN in the second makes the comparison fail."""
+
+    def write(op: Operation, b: Builder) -> SSAValue:
+        x, y = op.operands
+        holds = b.insert(arith.CmpfOp(x, y, predicate)).result
+        first = b.insert(arith.OrIOp(holds, is_nan(x, b))).result
+        return b.insert(arith.SelectOp(first, x, y)).result
+
+    return write
+
+
 def floats(formula: Callable[..., Real], *others: AnyFloat) -> Expansion:
     """An expansion of an operation on f32 and ``others``; other floats stay."""
 
@@ -312,8 +333,10 @@ EXPANSIONS: dict[str, Expansion] = {
     "arith.divsi": _divide,
     "arith.extsi": _extend,
     "arith.fptosi": _to_integer,
+    "arith.maximumf": _extreme_float("ogt"),
     "arith.maxsi": _extreme("sgt"),
     "arith.maxui": _of_truth_values(arith.OrIOp),
+    "arith.minimumf": _extreme_float("olt"),
     "arith.minsi": _extreme("slt"),
     "arith.minui": _of_truth_values(arith.AndIOp),
     "arith.remf": floats(_remainder, f64),
