@@ -178,24 +178,28 @@ class IreeEngine:
         return IreeExecutable(code, main_function(handed).sym_name.data, signature, params, self.driver)
 
     def compile_all(self, modules: Sequence[ModuleOp]) -> list[IreeExecutable]:
-        """The main functions of several modules, which take no parameters, compiled at once.
+        """Several modules, which take no parameters, in as few compilations as their options allow: one or two.
 
         Starting the compiler takes longer than most small graphs. Raises ToolError.
         """
         _require_runtime()
-        signatures = [Signature.of(main_function(module)) for module in modules]
-        assert not any(signature.params for signature in signatures)
-        functions: list[FuncOp] = []
-        for number, module in enumerate(modules):
-            function = main_function(hand_off(module, ()))
-            function.detach()
-            function.sym_name = StringAttr(f"graph_{number}")
-            functions.append(function)
-        code = self._code(portable_text(ModuleOp(functions)), tiled=all(map(_tiles_data, modules)))
-        return [
-            IreeExecutable(code, function.sym_name.data, signature, (), self.driver)
-            for function, signature in zip(functions, signatures, strict=True)
-        ]
+        executables: dict[int, IreeExecutable] = {}
+        for tiled in (True, False):
+            numbers = [n for n, module in enumerate(modules) if _tiles_data(module) is tiled]
+            functions: list[FuncOp] = []
+            for number in numbers:
+                function = main_function(hand_off(modules[number], ()))
+                function.detach()
+                function.sym_name = StringAttr(f"graph_{number}")
+                functions.append(function)
+            if not functions:
+                continue
+            code = self._code(portable_text(ModuleOp(functions)), tiled=tiled)
+            for number, function in zip(numbers, functions, strict=True):
+                signature = Signature.of(main_function(modules[number]))
+                assert not signature.params
+                executables[number] = IreeExecutable(code, function.sym_name.data, signature, (), self.driver)
+        return [executables[number] for number in range(len(modules))]
 
     def _code(self, text: str, *, tiled: bool) -> bytes:
         # With 16-bit floats about, the micro-kernels that unpack tiles do not compile in some modules (IREE 3.13).

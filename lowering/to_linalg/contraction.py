@@ -20,7 +20,8 @@ from rlx_dialect.lowering import scalar
 from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
-from rlx_dialect.lowering.to_linalg.tensors import Access, Operand
+from rlx_dialect.lowering.to_linalg.nests import Access
+from rlx_dialect.lowering.to_linalg.tensors import Operand
 from rlx_dialect.ops.contraction import (
     DotGeneralOp,
     FusedMatMulBiasActOp,

@@ -1,4 +1,4 @@
-"""Normalisation over the last axis and what is fused into it, computed in f32 or wider and rounded once.
+"""Normalisation over some axes and what is fused into it, computed in f32 or wider and rounded once.
 
 The first linalg operation of each norm carries the barrier mark (see :data:`.tensors.BARRIER`).
 """
@@ -15,8 +15,9 @@ from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import Real, convert_float
 from rlx_dialect.lowering.scalar import FLOAT_ACTIVATIONS, reals
 from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
+from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.reduction import count_as, divided_by_count, reduced, whole, without
-from rlx_dialect.lowering.to_linalg.tensors import Operand, Read
+from rlx_dialect.lowering.to_linalg.tensors import Operand, Read, Splat
 from rlx_dialect.ops.normalization import (
     AdaLayerNormOp,
     AffineNormOp,
@@ -24,6 +25,8 @@ from rlx_dialect.ops.normalization import (
     FusedResidualOp,
     FusedResidualRmsNormOp,
     GatedResidualOp,
+    GroupNormOp,
+    LayerNorm2dOp,
     LayerNormOp,
     RmsNormOp,
 )
@@ -41,17 +44,21 @@ def normalized(
     operands: tuple[Operand, Operand],
     affine: Affine,
     element: Attribute,
+    axes: Sequence[int] | None = None,
 ) -> SSAValue:
-    """affine(n(x), operands…) over the last axis, rounded to ``element``; the operands broadcast to x."""
+    """affine(n(x), operands…) over ``axes``, by default the last one, rounded to ``element``.
+
+    The operands broadcast to x.
+    """
     loops = c.extents(x)
-    rank, last = len(loops), len(loops) - 1
-    rows = without(rank, [last])
+    axes = [len(loops) - 1] if axes is None else axes
+    rows, counted = without(len(loops), axes), [loops[axis] for axis in axes]
     x_element = element_of(x)
     wide = wide_element(x_element)
     means: list[Read] = []
     if kind is NormKind.LAYER_NORM:
-        sums = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x)], [last], barrier=True)
-        means = [Read(divided_by_count(c, sums, [loops[last]]), rows)]
+        sums = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x)], axes, barrier=True)
+        means = [Read(divided_by_count(c, sums, counted), rows)]
 
     def centered(values: Sequence[Real]) -> Real:
         return values[0] - values[1] if means else values[0]
@@ -60,10 +67,11 @@ def normalized(
         value = centered(reals(elements, b))
         return (value * value).value
 
-    squares = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x), *means], [last], square, barrier=not means)
+    squares = reduced(c, ReduceKind.SUM, x_element, loops, [whole(c, x), *means], axes, square, barrier=not means)
+    count = c.extent(c.symbols.of(counted))
 
     def factor(b: Builder, elements: list[SSAValue]) -> SSAValue:
-        variance = Real(elements[0], b) / Real(count_as(wide, loops[last], b), b)
+        variance = Real(elements[0], b) / Real(count_as(wide, count, b), b)
         return FLOAT_ACTIVATIONS[ActivationKind.RSQRT](variance + eps).value
 
     factors = c.elementwise(c.extents(squares), [squares], wide, factor)
@@ -88,6 +96,33 @@ def norm(op: AffineNormOp, c: Conversion) -> SSAValue:
     if len(shape_of(op.result)) == len(extents):
         return value
     return c.reshape(value, [c.extent(c.symbols.of(extents[:-1])), extents[-1]])
+
+
+@lowers(GroupNormOp)
+def group_norm(op: GroupNormOp, c: Conversion) -> SSAValue:
+    """Of [N, groups, channels of a group, spatial], over the last two."""
+    x, groups = c.value(op.x), op.num_groups.value.data
+    samples, channels, *spatial = extents = c.extents(x)
+    size, width = c.quotient(channels, groups), c.extent(c.symbols.of(spatial))
+    flat = c.split(c.reshape(x, [samples, channels, width]), 1, [groups, size])
+    operands = (_of_groups(c, op.gamma, groups, size), _of_groups(c, op.beta, groups, size))
+    eps, element = op.eps.value.data, element_of(x)
+    value = normalized(c, NormKind.LAYER_NORM, flat, eps, operands, _scale_and_shift, element, [2, 3])
+    return c.reshape(c.join(value, 1, channels), extents)
+
+
+def _of_groups(c: Conversion, vector: SSAValue, groups: int, size: Extent) -> Operand:
+    """[C] as what each group and each of its channels reads."""
+    operand = c.operand(vector)
+    return operand if isinstance(operand, Splat) else Read(c.split(operand, 0, [groups, size]), (1, 2))
+
+
+@lowers(LayerNorm2dOp)
+def layer_norm_2d(op: LayerNorm2dOp, c: Conversion) -> SSAValue:
+    x, eps = c.value(op.x), op.eps.value.data
+    found = [c.operand(o) for o in (op.gamma, op.beta)]
+    gamma, beta = (o if isinstance(o, Splat) else Read(o, (1,)) for o in found)
+    return normalized(c, NormKind.LAYER_NORM, x, eps, (gamma, beta), _scale_and_shift, element_of(x), [1])
 
 
 @lowers(FusedResidualLnOp, FusedResidualRmsNormOp)

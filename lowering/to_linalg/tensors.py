@@ -11,28 +11,23 @@ import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
 from xdsl.dialects import arith, cf, scf, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
     DenseArrayBase,
     IndexType,
-    IntegerAttr,
     TensorType,
     UnitAttr,
-    i32,
     i64,
 )
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr
 
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.arithmetic import constant
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
+from rlx_dialect.lowering.to_linalg.nests import Access, apart, indexing_maps, iterators, reassociation, segments
 from rlx_dialect.shapes import DYNAMIC, Shape, broadcast, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
@@ -52,9 +47,6 @@ and its insertion. An engine with a scatter may use that. Other compilers ignore
 
 Body = Callable[[Builder, list[SSAValue]], SSAValue]
 """Writes the scalar code of one element from its input elements (and, in a reduction, what was gathered so far)."""
-
-Access = int | AffineExpr
-"""How an input axis is read in a loop nest: by the loop of that number, or at an expression of the loops."""
 
 FIRST = AffineConstantExpr(0)
 """The first (and only) element of an axis that broadcasts."""
@@ -224,9 +216,9 @@ class Tensors:
             operands=[*(value for value, _ in inputs), init],
             result_types=[init.type],
             properties={
-                "indexing_maps": _maps(len(loops), tuple(tuple(access) for _, access in inputs), tuple(kept)),
-                "iterator_types": _iterators(len(loops), tuple(reduced)),
-                "operandSegmentSizes": _segments(len(inputs)),
+                "indexing_maps": indexing_maps(len(loops), tuple(tuple(access) for _, access in inputs), tuple(kept)),
+                "iterator_types": iterators(len(loops), tuple(reduced)),
+                "operandSegmentSizes": segments(len(inputs)),
             },
             regions=[Region(block)],
         )
@@ -402,7 +394,7 @@ class Tensors:
             return value
         type = TensorType(element_of(value), static_shape(extents))
         op = tensor.CollapseShapeOp.create(
-            operands=[value], result_types=[type], properties={"reassociation": _reassociation(groups)}
+            operands=[value], result_types=[type], properties={"reassociation": reassociation(groups)}
         )
         return self.made(op, extents)
 
@@ -411,8 +403,26 @@ class Tensors:
             return value
         shape = static_shape(extents)
         type = TensorType(element_of(value), shape)
-        op = tensor.ExpandShapeOp(value, self.dynamic(extents), _reassociation(groups), shape, type)
+        op = tensor.ExpandShapeOp(value, self.dynamic(extents), reassociation(groups), shape, type)
         return self.made(op, extents)
+
+    def split(self, value: SSAValue, axis: int, parts: Sequence[Extent]) -> SSAValue:
+        """``axis`` as several axes, whose extents have the product of its own when the program runs."""
+        extents = self.extents(value)
+        product = self.extent(self.symbols.of(parts))
+        self.require_equal(extents[axis], product)
+        after = [*extents[:axis], *parts, *extents[axis + 1 :]]
+        if isinstance(extents[axis], int):
+            return self.reshape(value, after)
+        return self._expand(value, apart(len(extents), axis, len(parts)), after)
+
+    def join(self, value: SSAValue, axis: int, whole: Extent) -> SSAValue:
+        """Two axes from ``axis`` on as one of the extent ``whole``, which is their product."""
+        extents = self.extents(value)
+        after = [*extents[:axis], whole, *extents[axis + 2 :]]
+        if isinstance(whole, int):
+            return self.reshape(value, after)
+        return self._collapse(value, apart(len(after), axis, 2), after)
 
     def slice(
         self,
@@ -485,29 +495,3 @@ class Tensors:
 def counters(b: Builder, count: int) -> list[SSAValue]:
     """In the body of a loop nest: the number of the round of each loop."""
     return [b.insert(linalg.IndexOp(loop)).result for loop in range(count)]
-
-
-# Attributes of loop nests, which repeat: making them takes longer than making the operation.
-
-
-@cache
-def _maps(loops: int, inputs: tuple[tuple[Access, ...], ...], output: tuple[int, ...]) -> Attribute:
-    def map_of(access: Sequence[Access]) -> AffineMapAttr:
-        return AffineMapAttr(AffineMap(loops, 0, tuple(AffineDimExpr(a) if isinstance(a, int) else a for a in access)))
-
-    return ArrayAttr(map_of(access) for access in (*inputs, output))
-
-
-@cache
-def _iterators(loops: int, reduced: tuple[int, ...]) -> Attribute:
-    kinds = (IteratorTypeAttr.reduction() if loop in reduced else IteratorTypeAttr.parallel() for loop in range(loops))
-    return ArrayAttr(kinds)
-
-
-@cache
-def _segments(inputs: int) -> Attribute:
-    return DenseArrayBase.from_list(i32, [inputs, 1])
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
