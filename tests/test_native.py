@@ -143,6 +143,29 @@ def test_views_and_batches_as_factors():
     )
 
 
+CONVOLUTIONS = [
+    ("2x3x5x21", "7x3x3x3", "2x7x5x21", "kernel_size = [3, 3], padding = [1, 1]"),
+    ("1x4x17x16", "5x4x2x4", "1x5x17x14", "kernel_size = [2, 4], padding = [0, 3, 2, 1], dilation = [2, 2]"),
+    ("1x4x9x70", "6x2x3x3", "1x6x5x35", "kernel_size = [3, 3], stride = [2, 2], padding = [1, 1], groups = 2"),
+    ("1x2x1x30", "4x2x1x2", "1x4x1x33", "kernel_size = [1, 2], stride = [2, 1], padding = [1, 3, 0, 1]"),
+    ("1x3x4x6x20", "4x3x2x3x3", "1x4x5x6x20", "kernel_size = [2, 3, 3], padding = [1, 1, 1]"),
+    ("1x40x60x60", "130x40x1x1", "1x130x60x60", "kernel_size = [1, 1]"),
+]
+"""Rows that vectors cross, edges, gaps, nothing but padding, many channels."""
+
+
+@pytest.mark.parametrize("cpu", sorted(CPUS))
+def test_convolutions(cpu: str):
+    types = [[f"tensor<{shape}xf32>" for shape in shapes] for *shapes, _ in CONVOLUTIONS]
+    steps = [
+        f"%y{i} = rlx.conv %x{i}, %w{i} {{{attributes}}} : ({x}, {w}) -> {y}"
+        for i, ((x, w, y), (*_, attributes)) in enumerate(zip(types, CONVOLUTIONS, strict=True))
+    ]
+    inputs = ", ".join(f"%x{i}: {x}, %w{i}: {w}" for i, (x, w, _) in enumerate(types))
+    names = ", ".join(f"%y{i}" for i in range(len(types)))
+    check(graph("\n".join(steps), inputs, ", ".join(y for *_, y in types), names), cpu=cpu, rtol=1e-4, atol=1e-4)
+
+
 def attention(queries: int, keys: int, heads: int, shared: int, attributes: str, mask: str) -> ModuleOp:
     q, k = f"tensor<2x{heads}x{queries}x20xf32>", f"tensor<2x{shared}x{keys}x20xf32>"
     operand = f", %m : ({q}, {k}, {k}, {mask})" if mask else f" : ({q}, {k}, {k})"

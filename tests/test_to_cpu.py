@@ -35,14 +35,15 @@ X = "tensor<6x8xf32>"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "mlp.mlir"
 
 
-def two_products(weight: str) -> ModuleOp:
+def two_products(weight: str, rows: int = 6) -> ModuleOp:
     """Two products with one weight, an argument with the attributes ``weight``."""
+    x, w, y = f"tensor<{rows}x9xf32>", "tensor<9x8xf32>", f"tensor<{rows}x8xf32>"
     return graph(
-        f"""%0 = rlx.matmul %x, %w : ({X}, tensor<8x8xf32>) -> {X}
-        %1 = rlx.matmul %0, %w : ({X}, tensor<8x8xf32>) -> {X}""",
-        f'%x: {X} {{rlx.input = "x"}}, %w: tensor<8x8xf32> {{{weight}}}',
-        X,
-        "%1",
+        f"""%0 = rlx.matmul %x, %w : ({x}, {w}) -> {y}
+        %1 = rlx.matmul %z, %w : ({x}, {w}) -> {y}""",
+        f'%x: {x} {{rlx.input = "x"}}, %z: {x} {{rlx.input = "z"}}, %w: {w} {{{weight}}}',
+        f"{y}, {y}",
+        "%0, %1",
     )
 
 
@@ -61,10 +62,12 @@ def test_a_parameter_is_packed_once_when_it_is_loaded():
     assert all(panels in launch.buffers for launch in plan.launches)
 
 
-def test_an_input_is_packed_at_each_call():
-    plan = launch_plan(lower(two_products('rlx.input = "w"')))
+@pytest.mark.parametrize(("rows", "kernels"), [(6, ["matmul"] * 2), (300, ["pack", "matmul", "matmul"])])
+def test_an_input_is_packed_at_each_call(rows: int, kernels: list[str]):
+    # By the groups that read it, unless several read one panel.
+    plan = launch_plan(lower(two_products('rlx.input = "w"', rows)))
     assert not plan.setup
-    assert [launch.kernel for launch in plan.launches] == ["pack", "matmul", "matmul"]
+    assert [launch.kernel for launch in plan.launches] == kernels
 
 
 def test_problems_are_one_error_that_names_the_operations():

@@ -16,15 +16,23 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
-from rlx_dialect.lowering.to_cpu.known import product
+from rlx_dialect.lowering.to_cpu.known import all_known, product
+from rlx_dialect.lowering.to_cpu.packing import PackSpec, write_panel
 from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
-from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec
+from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec
 from rlx_dialect.lowering.to_gpu.views import coalesce
 
 BLOCK_ROWS = 128
 """Rows of one group, about: the left factor's share stays in a cache, and threads have groups to share."""
+
+
+MOST_CORES = 16
+"""So many groups have a share for every core that is likely to be there."""
+
+OWN_BYTES = 256 << 10
+"""What a panel may take of a thread's stack."""
 
 
 def choose_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
@@ -34,11 +42,15 @@ def choose_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
 
 @dataclass(frozen=True)
 class PackedContraction(KernelSpec):
-    """``whole`` with panels of its right factors in the last slots, in order; before them, maybe, those of the left."""
+    """``whole`` with panels of its right factors in the last slots, in order; before them, maybe, those of the left.
+
+    With ``own_panels`` each group makes the panel that it reads, on the core's stack.
+    """
 
     whole: ContractionSpec
     tile: RegisterTile
     packs_left: bool
+    own_panels: bool
 
     @property
     def block(self) -> BlockSize:
@@ -58,6 +70,14 @@ def reads_left_in_place(spec: ContractionSpec) -> bool:
     return not left.bounds and left.prologue is None and len(coalesce(spec.depth, [left.contracted])[0]) <= 1
 
 
+def may_own_panels(cpu: Cpu, spec: ContractionSpec, tile: RegisterTile) -> bool:
+    """Whether there are groups enough if each takes all rows of a panel, and a panel is small."""
+    panels = product(spec.batch) * -(-product(spec.columns) // tile.width)
+    size = product(spec.depth) * tile.width * len(spec.rights) * (cpu.vector_bytes // tile.lanes)
+    enough = panels >= MOST_CORES or product(spec.rows) <= BLOCK_ROWS
+    return enough and size <= min(OWN_BYTES, cpu.cache_bytes)
+
+
 class Contraction(Schedule[PackedContraction]):
     """A group is a panel of columns and a block of rows; blocks of one panel follow each other."""
 
@@ -67,7 +87,8 @@ class Contraction(Schedule[PackedContraction]):
         self.rows, self.columns = product(self.whole.rows), product(self.whole.columns)
         self.length = product(self.whole.depth)
         self.panels = -(-self.columns // self.tile.width)
-        self.block_rows = max(BLOCK_ROWS // self.tile.rows, 1) * self.tile.rows
+        height = self.tile.rows
+        self.block_rows = -(-self.rows // height) * height if spec.own_panels else max(BLOCK_ROWS // height, 1) * height
         self.blocks = -(-self.rows // self.block_rows)
         self.type = self.whole.rhs.type
         factors = len(self.whole.rights)
@@ -79,6 +100,11 @@ class Contraction(Schedule[PackedContraction]):
     @property
     def groups(self) -> int:
         return product(self.whole.batch) * self.panels * self.blocks
+
+    def pack(self, factor: Factor) -> PackSpec:
+        """How the groups pack a right factor that they read in their own buffers."""
+        extents = map(all_known, (self.whole.batch, self.whole.columns, self.whole.depth))
+        return PackSpec(self.spec.slots, *extents, factor, self.tile.width)
 
     @property
     def work(self) -> int:
@@ -97,7 +123,14 @@ class _Writer:
         self.whole, self.tile = schedule.whole, schedule.tile
         self.vector = VectorType(schedule.type, [self.tile.lanes])
         factors, slots = len(self.whole.rights), len(schedule.spec.slots)
-        self.panels = [k.buffer(slots - factors + i) for i in range(factors)]
+        own = schedule.spec.own_panels
+        self.last_left = slots - 1 if own else slots - factors - 1
+        """The slot of the left factor's panels, where it is packed."""
+        size = schedule.length * self.tile.width
+        self.panels = [
+            k.at_start(memref.AllocaOp.get(schedule.type, 64, shape=[size])) if own else k.buffer(slots - factors + i)
+            for i in range(factors)
+        ]
         self.at_once = schedule.stretch >= schedule.length
         """Whether a tile's sums are whole when its loop ends, so that the buffer need only hold one tile."""
         self.held = (self.tile.rows if self.at_once else schedule.block_rows) * self.tile.width
@@ -113,6 +146,9 @@ class _Writer:
         def group(number: SSAValue) -> None:
             self.flat_batch, self.panel, block = k.split(number, (product(self.whole.batch), s.panels, s.blocks))
             self.batch = k.split(self.flat_batch, self.whole.batch)
+            if s.spec.own_panels:
+                for factor, memory in zip(self.whole.rights, self.panels, strict=True):
+                    write_panel(k, s.pack(factor), self.batch, self.panel, memory, 0)
             first = k.i_mul(block, s.block_rows)
             last = k.i_min(k.i_add(first, s.block_rows), s.rows)
             if self.at_once:
@@ -174,7 +210,8 @@ class _Writer:
     ) -> Sequence[SSAValue]:
         """``sums`` and the products of a stretch."""
         k, s, tile = self.k, self.s, self.tile
-        panel = k.i_mul(k.i_add(k.i_mul(self.flat_batch, s.panels), self.panel), s.length * tile.width)
+        number = k.i_add(k.i_mul(self.flat_batch, s.panels), self.panel)
+        panel = 0 if s.spec.own_panels else k.i_mul(number, s.length * tile.width)
         panels = [(memory, panel) for memory in self.panels]
         return add_products(k, tile, panels, self._lefts(row, count), start, stop, sums)
 
@@ -182,7 +219,7 @@ class _Writer:
         """For each of ``count`` rows its element of the left factor at a place along the contracted axes."""
         k, s, left = self.k, self.s, self.whole.lhs
         if s.spec.packs_left:
-            memory, height = k.buffer(len(s.spec.slots) - len(self.panels) - 1), self.tile.rows
+            memory, height = k.buffer(self.last_left), self.tile.rows
             panel = k.i_add(k.i_mul(self.flat_batch, -(-s.rows // height)), k.i_div(row, height))
             start = k.i_mul(panel, s.length * height)
             return [
