@@ -48,6 +48,7 @@ BUFFERS: Hardware = replace(
     max_groups=1 << 40,
     bool_storage=i8,
     expand=frozenset(),
+    vector_bytes=0,
 )
 """What the op files ask of a target: memory holds every element type, and neither buffers nor grids have limits."""
 

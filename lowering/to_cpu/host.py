@@ -24,14 +24,13 @@ from rlx_dialect.lowering.to_cpu.contraction import (
     Contraction,
     PackedContraction,
     choose_tile,
-    may_own_panels,
     reads_left_in_place,
 )
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
 from rlx_dialect.lowering.to_cpu.invocations import Invocations
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
 from rlx_dialect.lowering.to_cpu.known import all_known, product
-from rlx_dialect.lowering.to_cpu.map import Map
+from rlx_dialect.lowering.to_cpu.map import Map, Parts
 from rlx_dialect.lowering.to_cpu.packing import Pack, PackSpec, alone
 from rlx_dialect.lowering.to_cpu.rows import Rows
 from rlx_dialect.lowering.to_gpu.attention import AttentionSpec
@@ -41,13 +40,14 @@ from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_gpu.extents import Extent
 from rlx_dialect.lowering.to_gpu.host import KERNELS, LOAD_TIME, Host, KernelModule
 from rlx_dialect.lowering.to_gpu.kernel import KernelSpec, Operands
-from rlx_dialect.lowering.to_gpu.map import MapSpec
+from rlx_dialect.lowering.to_gpu.map import MapSpec, PartsSpec
 from rlx_dialect.lowering.to_gpu.rows import RowSpec
 from rlx_dialect.lowering.to_gpu.views import Buffer
 
 SCHEDULES: Mapping[type[KernelSpec], type[Schedule[Any]]] = {
     KernelSpec: Invocations,
     MapSpec: Map,
+    PartsSpec: Parts,
     RowSpec: Rows,
     PackSpec: Pack,
     PackedContraction: Contraction,
@@ -107,21 +107,16 @@ class CpuHost(Host):
                 super().launch(hint, spec, operands)
 
     def _contraction(self, hint: str, spec: ContractionSpec, operands: Operands) -> None:
-        if spec.rhs.type == i1:
-            raise NotLowered("products of truth values have no CPU form")
         tile = choose_tile(self.kernels.cpu, spec)
         packs_left = not reads_left_in_place(spec)
 
         def packed(factor: Factor, free: Sequence[Extent], width: int) -> Buffer:
             return self._packed(spec.batch, factor, free, spec.depth, width, operands)
 
-        changes = not all(self._is_load_time(b.value) for r in spec.rights for b in alone(r, operands)[1].buffers)
-        own = changes and may_own_panels(self.kernels.cpu, spec, tile)
         panels = [packed(spec.lhs, spec.rows, tile.rows)] if packs_left else []
-        if not own:
-            panels += [packed(right, spec.columns, tile.width) for right in spec.rights]
+        panels += [packed(right, spec.columns, tile.width) for right in spec.rights]
         both = Operands([*operands.buffers, *panels])
-        super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left, own), both)
+        super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left), both)
 
     def _attention(self, hint: str, spec: AttentionSpec, operands: Operands) -> None:
         to_keys, to_values = choose_tiles(self.kernels.cpu, spec)
@@ -143,6 +138,8 @@ class CpuHost(Host):
         operands: Operands,
     ) -> Buffer:
         """The panels of a factor; those of what is known at load time are made once."""
+        if factor.type == i1:
+            raise NotLowered("products of truth values have no CPU form")
         own, buffers = alone(factor, operands)
         read = tuple(buffers.buffers)
         pack = PackSpec((), all_known(batch), all_known(free), all_known(depth), own, width)

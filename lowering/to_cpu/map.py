@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from xdsl.ir import SSAValue
-
 from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
 from rlx_dialect.lowering.to_cpu.known import all_known, product
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.kernel import Access
-from rlx_dialect.lowering.to_gpu.map import MapSpec
+from rlx_dialect.lowering.to_gpu.map import MapSpec, PartsSpec
 from rlx_dialect.shapes import Shape
 
 CHUNK = 8192
@@ -32,16 +30,16 @@ class Map(Schedule[MapSpec]):
 
         def fitness(axis: int) -> tuple[bool, int, int]:
             dense = sum(a.strides[axis] == 1 for a in accesses) + sum(a.strides[axis] == 1 for a in spec.outputs)
-            return spec.shape[axis] >= 8, dense, axis
+            return spec.box[axis] >= 8, dense, axis
 
-        axes = range(len(spec.shape))
+        axes = range(len(spec.box))
         inner = max(axes, key=fitness, default=None)
         return () if inner is None else (*(a for a in axes if a != inner), inner)
 
     @cached_property
     def _box(self) -> tuple[Shape, int]:
         """The extents of the outer loops, and of the innermost."""
-        shape = all_known(self.spec.shape[a] for a in self._order)
+        shape = all_known(self.spec.box[a] for a in self._order)
         return shape[:-1], shape[-1] if shape else 1
 
     @property
@@ -59,27 +57,50 @@ class Map(Schedule[MapSpec]):
 
     @property
     def work(self) -> int:
-        return 4 * len(self.spec.slots) * min(CHUNK, self._rows * self._box[1])
+        return 4 * (len(self.spec.inputs) + len(self.spec.outputs)) * min(CHUNK, self._rows * self._box[1])
 
     def emit(self, k: CpuKernel) -> None:
+        k.groups(lambda number: self.group(k, number))
+
+    def group(self, k: CpuKernel, number: Index) -> None:
+        """Write the work of a group."""
         outer, inner = self._box
         count = product(outer)
-
-        def group(number: SSAValue) -> None:
-            first, piece = k.split(number, (-(-count // self._rows), self._pieces))
-            start = k.i_mul(piece, CHUNK)
-            stop = k.i_min(k.i_add(start, CHUNK), inner)
-            row = k.i_mul(first, self._rows)
-            last = k.i_min(k.i_add(row, self._rows), count)
-            k.each(row, last, lambda r: k.each(start, stop, lambda i: self._element(k, (*k.split(r, outer), i))))
-
-        k.groups(group)
+        first, piece = k.split(number, (-(-count // self._rows), self._pieces))
+        start = k.i_mul(piece, CHUNK)
+        stop = k.i_min(k.i_add(start, CHUNK), inner)
+        row = k.i_mul(first, self._rows)
+        last = k.i_min(k.i_add(row, self._rows), count)
+        k.each(row, last, lambda r: k.each(start, stop, lambda i: self._element(k, (*k.split(r, outer), i))))
 
     def _element(self, k: CpuKernel, coordinates: tuple[Index, ...]) -> None:
         def at(access: Access) -> Access:
             return replace(access, strides=tuple(access.strides[a] for a in self._order))
 
-        place = coordinates if self.spec.shape else ()
+        place = coordinates if self.spec.box else ()
         values = [k.load(at(access), place) for access in self.spec.inputs]
         for value, access in zip(self.spec.body.write(k.b, values), self.spec.outputs, strict=True):
             k.store(value, at(access), place)
+
+
+class Parts(Schedule[PartsSpec]):
+    """The groups of several maps, one after the other."""
+
+    @cached_property
+    def _maps(self) -> list[Map]:
+        return [Map(part, self.cpu) for part in self.spec.parts]
+
+    @property
+    def groups(self) -> int:
+        return sum(m.groups for m in self._maps)
+
+    @property
+    def work(self) -> int:
+        return max(m.work for m in self._maps)
+
+    def emit(self, k: CpuKernel) -> None:
+        first = 0
+        for each in self._maps:
+            start, stop = k.greater(k.begin, first), k.smaller(k.end, first + each.groups)
+            k.each(start, stop, lambda number, m=each, f=first: m.group(k, k.i_sub(number, f)))
+            first += each.groups

@@ -23,7 +23,7 @@ from rlx_dialect.lowering.to_gpu.shapes import Shapes
 from rlx_dialect.operation import describe
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.control_flow import ScanOp, WhileOp
-from rlx_dialect.ops.region import RegionOp
+from rlx_dialect.ops.region import ElementwiseRegionOp
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException
 
@@ -122,11 +122,14 @@ class _Graph:
         return None
 
     def _fits(self, op: RlxOp) -> bool:
-        """Whether one kernel can take all the buffers of a region."""
-        if not isinstance(op, RegionOp):
+        """Whether one kernel can take all the buffers of a region; parts of a batch may go to several."""
+        if not isinstance(op, ElementwiseRegionOp):
             return True
         buffers = {o for o in op.operands if not isinstance(o.owner, ConstantOp)}
-        return len(buffers) < self.hardware.max_buffers
+        types = [o.type for o in (*buffers, *op.results)]
+        known = all(isinstance(t, TensorType) and is_static(t.get_shape()) for t in types)
+        # The result, and the extents that a kernel is told.
+        return len(buffers) + (1 if known else 2) <= self.hardware.max_buffers
 
     def _unfit(self, value: SSAValue) -> str | None:
         """Why no buffer can hold ``value``."""
@@ -173,7 +176,7 @@ class _Graph:
 class LowerToGpu(ModulePass):
     """Write graphs as GPU kernels and host functions that launch them; raises LoweringError.
 
-    ``target`` names the hardware: metal, wgpu, cuda or rocm.
+    ``target`` names the hardware: metal, wgpu, vulkan, cuda or rocm.
     """
 
     name = "rlx-lower-to-gpu"

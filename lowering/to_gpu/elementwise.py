@@ -13,7 +13,7 @@ from rlx_dialect.lowering.scalar import emit_scalar
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.kernel import Body
-from rlx_dialect.lowering.to_gpu.movement import doubled, doubled_box
+from rlx_dialect.lowering.to_gpu.movement import resized, resized_box, side_by_side
 from rlx_dialect.lowering.to_gpu.views import View
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
@@ -84,24 +84,22 @@ def _region_body(op: RegionOp) -> Body:
 
 @lowers(ElementwiseRegionOp)
 def elementwise_region(op: ElementwiseRegionOp, h: Host) -> None:
-    _launch_region(op, [h.view(o) for o in op.inputs], h.result(op.result), h)
+    h.launch_maps("region", [_operands(op, [h.view(o) for o in op.inputs], h.result(op.result), h)], _region_body(op))
 
 
 @lowers(BatchElementwiseRegionOp)
 def batch_elementwise_region(op: BatchElementwiseRegionOp, h: Host) -> None:
     result = h.result(op.result)
-    start = 0
-    for operand in op.inputs:
-        part = h.view(operand)
-        _launch_region(op, [part], result.slice(0, start, part.shape[0]), h)
-        start += part.shape[0]
+    slices = side_by_side([h.view(o) for o in op.inputs], result, 0)
+    h.launch_maps("region", [_operands(op, [part], target, h) for part, target in slices], _region_body(op))
 
 
-def _launch_region(op: RegionOp, inputs: Sequence[View], result: View, h: Host) -> None:
+def _operands(op: RegionOp, inputs: Sequence[View], result: View, h: Host) -> tuple[Sequence[View], Sequence[View]]:
+    """What a region reads and writes, over one box for both."""
     views = [v.broadcast(result.shape) for v in inputs[1:]]
     first = inputs[0]
     if op.prologue is not None:
-        box = doubled_box(result.shape)
-        first, result = doubled(first), h.reshape(result, box)
+        box = resized_box(result.shape)
+        first, result = resized(first), h.reshape(result, box)
         views = [h.reshape(v, box) for v in views]
-    h.launch_map("region", [first, *views], [result], _region_body(op))
+    return [first, *views], [result]

@@ -40,6 +40,7 @@ from rlx_dialect.lowering.to_gpu.extents import (
     Quotient,
     Shape,
     Sym,
+    is_known,
     product,
 )
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
@@ -53,7 +54,7 @@ from rlx_dialect.lowering.to_gpu.kernel import (
     kernel_module,
     launch_grid,
 )
-from rlx_dialect.lowering.to_gpu.map import map_kernel
+from rlx_dialect.lowering.to_gpu.map import MapSpec, PartsSpec, map_kernel
 from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
 from rlx_dialect.lowering.to_gpu.shapes import Check, Shapes
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
@@ -72,6 +73,9 @@ LOAD_TIME = "rlx.load_time"
 """Unit attribute of a launch that depends on parameters only, and of the allocation that it fills."""
 
 KERNELS = "kernels"
+
+MOST_PARTS = 32
+"""How many maps one launch is made of: each has code of its own."""
 
 _EXPANSIONS = EXPANSIONS | ELEMENTARY
 """What :attr:`.hardware.Hardware.expand` chooses from."""
@@ -312,8 +316,29 @@ class Host:
 
     def launch_map(self, hint: str, inputs: Sequence[View], outputs: Sequence[View], body: Body) -> None:
         """Launch the kernel that applies ``body`` to each element; see :func:`.map.map_kernel`."""
-        if product(outputs[0].shape):
-            self.launch(hint, *map_kernel(inputs, outputs, body, self.hardware.workgroup))
+        self.launch_maps(hint, [(inputs, outputs)], body)
+
+    def launch_maps(self, hint: str, parts: Sequence[tuple[Sequence[View], Sequence[View]]], body: Body) -> None:
+        """Apply ``body`` to the elements of several inputs and outputs, none of which reads what another writes.
+
+        That is one launch, as long as one kernel takes all the buffers.
+        """
+        full = [(inputs, outputs) for inputs, outputs in parts if product(outputs[0].shape)]
+        while full:
+            operands, maps = Operands(), list[MapSpec]()
+            for inputs, outputs in full[:MOST_PARTS]:
+                if maps and not self._takes(operands, [*inputs, *outputs]):
+                    break
+                maps.append(map_kernel(inputs, outputs, body, self.hardware, operands))
+            spec = maps[0] if len(maps) == 1 else PartsSpec(operands.slots, tuple(maps))
+            self.launch(hint, spec, operands)
+            full = full[len(maps) :]
+
+    def _takes(self, operands: Operands, views: Sequence[View]) -> bool:
+        """Whether one kernel takes the buffers of ``views`` too, and one that tells it extents."""
+        buffers = {*operands.buffers, *(v.source for v in views if isinstance(v.source, Buffer))}
+        known = is_known([b.size for b in buffers])
+        return len(buffers) + (0 if known else 1) <= self.hardware.max_buffers
 
     def _number(self, value: Extent) -> SSAValue:
         if isinstance(value, Sym):

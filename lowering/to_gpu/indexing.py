@@ -11,10 +11,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.elements import ElementSpec
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, Operands
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.indexing import GatherElementsOp, GatherNdOp, GatherOp
 
@@ -30,10 +31,9 @@ def position(k: Kernel, index: SSAValue, element: Attribute, extent: Extent) -> 
 
 
 @dataclass(frozen=True)
-class GatherSpec(LinearSpec):
+class GatherSpec(ElementSpec):
     """result[p] = data[p, indices[p, 0], indices[p, 1], …] for each p of ``box``; the strides say what depends on p."""
 
-    box: Shape
     data: Access
     """Strides of the box, then of the axes that indices address."""
     indices: Access
@@ -41,21 +41,8 @@ class GatherSpec(LinearSpec):
     result: Access
     extents: Shape
     """Of the axes that indices address."""
-    threads: int
 
-    @property
-    def block(self) -> BlockSize:
-        return (self.threads, 1, 1)
-
-    @property
-    def count(self) -> Extent:
-        return up(product(self.box), self.threads)
-
-    def emit(self, k: Kernel) -> None:
-        flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
-        k.when(k.i_less(flat, product(self.box)), lambda: self._element(k, flat))
-
-    def _element(self, k: Kernel, flat: Index) -> None:
+    def element(self, k: Kernel, flat: Index) -> None:
         here = k.split(flat, self.box)
         found: list[Index] = []
         for number, extent in enumerate(self.extents):

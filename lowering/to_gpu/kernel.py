@@ -269,12 +269,22 @@ class Kernel(Emitter):
             return self.constant(access.source.value, element)
         address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
         value = self.op(memref.LoadOp.get(self._entry.args[access.source], [self.index(address)]))
+        return self.of_storage(value, element)
+
+    def of_storage(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """What memory holds as a scalar of the signless ``element``."""
         if value.type == element:
             return value
         if element == i1:
             return self.op(arith.CmpiOp(value, self.constant(0, value.type), "ne"))
         # The bits of a float as wide as the integer that holds them.
         return self.converted(self.op(arith.BitcastOp(value, FLOAT_OF_BITS[value.type])), element)
+
+    def to_storage(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """A scalar of the RLX type ``element``, or of the type that it is computed in, as memory holds it."""
+        if element == i1:
+            return self.op(arith.ExtUIOp(value, self.hardware.bool_storage))
+        return self.converted(value, signless(element))
 
     def load_wide(self, access: Access, coordinates: Sequence[Index], start: Index = 0) -> SSAValue:
         """The same in the type that it is computed in: f32 for f16."""
@@ -295,12 +305,23 @@ class Kernel(Emitter):
     def store(self, value: SSAValue, access: Access, coordinates: Sequence[Index], start: Index = 0) -> None:
         """Store a scalar of the element type, or of the type that it is computed in."""
         assert isinstance(access.source, int)
-        if access.element == i1:
-            value = self.op(arith.ExtUIOp(value, self.hardware.bool_storage))
-        else:
-            value = self.converted(value, signless(access.element))
+        value = self.to_storage(value, access.element)
         address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
         self.b.insert(memref.StoreOp.get(value, self._entry.args[access.source], [self.index(address)]))
+
+    def store_vector(
+        self, values: Sequence[SSAValue], access: Access, coordinates: Sequence[Index], start: Index
+    ) -> None:
+        """Store scalars side by side from there on; memory aligns it to the bytes of all of them."""
+        assert isinstance(access.source, int)
+        element = signless(access.element)
+        first, *others = (self.converted(v, element) for v in values)
+        type = VectorType(element, [len(values)])
+        whole = self.op(vector.BroadcastOp(first, type))
+        for place, value in enumerate(others, 1):
+            whole = self.op(vector.InsertOp(value, whole, [place]))
+        address = self.dot(coordinates, access.strides, self.i_add(start, access.offset))
+        self.write_vector(whole, self._entry.args[access.source], address)
 
     def shared(self, element: Attribute, size: int) -> SSAValue:
         """``size`` elements that the invocations of the workgroup share, uninitialised."""
@@ -317,9 +338,9 @@ class Kernel(Emitter):
     def write(self, value: SSAValue, shared: SSAValue, at: Index) -> None:
         self.b.insert(memref.StoreOp.get(value, shared, [self.index(at)]))
 
-    def write_vector(self, value: SSAValue, shared: SSAValue, at: Index) -> None:
-        """Write the elements of a vector side by side, from where workgroup memory aligns them."""
-        store = vector.StoreOp(value, shared, [self.index(at)])
+    def write_vector(self, value: SSAValue, memory: SSAValue, at: Index) -> None:
+        """Write the elements of a vector side by side, from where memory aligns them."""
+        store = vector.StoreOp(value, memory, [self.index(at)])
         assert isinstance(value.type, VectorType)
         store.attributes["alignment"] = vector_alignment(value.type)
         self.b.insert(store)

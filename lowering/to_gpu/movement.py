@@ -6,19 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
-from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import PadMode
 from rlx_dialect.dtypes import is_float
 from rlx_dialect.lowering.to_gpu.conversion import lowers
-from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, product, up
+from rlx_dialect.lowering.to_gpu.elements import ElementSpec
+from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, product
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import MOVE, Access, Kernel, Operands
 from rlx_dialect.lowering.to_gpu.shapes import Check
 from rlx_dialect.lowering.to_gpu.views import Literal, View
 from rlx_dialect.ops.convolution import ResizeNearest2xOp
 from rlx_dialect.ops.elementwise import StopGradientOp
 from rlx_dialect.ops.indexing import KvAppendOp
+from rlx_dialect.ops.region import TransformRegionOp
 from rlx_dialect.ops.shape import (
     ConcatOp,
     ExpandOp,
@@ -94,15 +96,23 @@ def concatenated(h: Host, parts: Sequence[View], axis: int, name: str | None) ->
     for part in parts:
         extent = extent + part.shape[axis]
     result = h.new(parts[0].element, (*first[:axis], extent, *first[axis + 1 :]), name)
+    h.launch_maps("concat", [([part], [target]) for part, target in side_by_side(parts, result, axis)], MOVE)
+    return result
+
+
+def side_by_side(parts: Sequence[View], result: View, axis: int) -> Iterator[tuple[View, View]]:
+    """The parts and the places for them in ``result``, one after the other along ``axis``.
+
+    Both have one more axis in front: parts that lie evenly spaced in one buffer are one view.
+    """
     start: Extent = 0
     for part, count in _runs(parts):
         length = part.shape[axis + 1]
         target = result.slice(axis, start, count * length)
         split = target.reshape((*target.shape[:axis], count, length, *target.shape[axis + 1 :]))
         assert split is not None
-        h.copy(part, split.transpose([axis, *(a for a in range(len(split.shape)) if a != axis)]))
+        yield part, split.transpose([axis, *(a for a in range(len(split.shape)) if a != axis)])
         start = start + count * length
-    return result
 
 
 def _runs(parts: Sequence[View]) -> Iterator[tuple[View, int]]:
@@ -195,24 +205,25 @@ def _border(view: View, axis: int, mode: PadMode, before: int, after: int) -> tu
     return edge(0, before), edge(extent - 1, after)
 
 
-def doubled_box(shape: Shape) -> Shape:
-    """[N, C, H, 2, W, 2] for the result shape [N, C, 2H, 2W] of a resize."""
-    n, c, height, width = shape
-    return (n, c, height // 2, 2, width // 2, 2)
+def resized_box(shape: Shape, times: int = 2) -> Shape:
+    """[…, H, times, W, times] for the result shape […, times·H, times·W] of a resize."""
+    *outer, height, width = shape
+    return (*outer, height // times, times, width // times, times)
 
 
-def doubled(view: View) -> View:
-    """[N, C, H, W] read as the :func:`doubled_box` of its resize: each element four times."""
-    n, c, height, width = view.shape
-    single = view.reshape((n, c, height, 1, width, 1))
+def resized(view: View, times: int = 2) -> View:
+    """[…, H, W] read as the :func:`resized_box` of its resize: each element ``times``² times."""
+    *outer, height, width = view.shape
+    single = view.reshape((*outer, height, 1, width, 1))
     assert single is not None
-    return single.broadcast((n, c, height, 2, width, 2))
+    return single.broadcast((*outer, height, times, width, times))
 
 
-@lowers(ResizeNearest2xOp)
-def resize(op: ResizeNearest2xOp, h: Host) -> None:
+@lowers(ResizeNearest2xOp, TransformRegionOp)
+def resize(op: ResizeNearest2xOp | TransformRegionOp, h: Host) -> None:
     result = h.result(op.result)
-    h.copy(doubled(h.view(op.input)), h.reshape(result, doubled_box(result.shape)))
+    times = 2 ** len(op.steps) if isinstance(op, TransformRegionOp) else 2
+    h.copy(resized(h.view(op.input), times), h.reshape(result, resized_box(result.shape, times)))
 
 
 _FAR = 1 << 30
@@ -220,30 +231,16 @@ _FAR = 1 << 30
 
 
 @dataclass(frozen=True)
-class TriangleSpec(LinearSpec):
-    """A triangle of the last two axes of ``shape``, zero elsewhere."""
+class TriangleSpec(ElementSpec):
+    """A triangle of the last two axes of ``box``, zero elsewhere."""
 
-    shape: Shape
     source: Access
     result: Access
     upper: bool
     diagonal: int
-    threads: int
 
-    @property
-    def block(self) -> BlockSize:
-        return (self.threads, 1, 1)
-
-    @property
-    def count(self) -> Extent:
-        return up(product(self.shape), self.threads)
-
-    def emit(self, k: Kernel) -> None:
-        flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
-        k.when(k.i_less(flat, product(self.shape)), lambda: self._element(k, k.index(flat)))
-
-    def _element(self, k: Kernel, flat: SSAValue) -> None:
-        coordinates = k.split(flat, self.shape)
+    def element(self, k: Kernel, flat: Index) -> None:
+        coordinates = k.split(k.index(flat), self.box)
         row, column = coordinates[-2:]
         # column - row < limit, without negative numbers; the upper triangle is what is left at its own limit.
         limit = self.diagonal + (0 if self.upper else 1)
@@ -264,6 +261,6 @@ def trilu(op: TriluOp, h: Host) -> None:
     most = columns if isinstance(columns, int) else _FAR
     least = -rows if isinstance(rows, int) else -_FAR
     diagonal = min(max(op.diagonal.value.data, least), most)
-    spec = TriangleSpec(operands.slots, source.shape, *accesses, upper, diagonal, h.hardware.workgroup)
+    spec = TriangleSpec(operands.slots, source.shape, h.hardware.workgroup, *accesses, upper, diagonal)
     if product(source.shape):
         h.launch("trilu", spec, operands)

@@ -15,11 +15,12 @@ from xdsl.ir import SSAValue
 from rlx_dialect.attributes import BinaryKind, ScatterReduction
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.elements import ElementSpec
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product
 from rlx_dialect.lowering.to_gpu.host import Host
 from rlx_dialect.lowering.to_gpu.indexing import box_view, position
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, Operands
 from rlx_dialect.lowering.to_gpu.rows import Fold
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.indexing import ScatterAddOp, ScatterElementsOp, ScatterNdOp, ScatterOp
@@ -35,10 +36,9 @@ SUMS = (ScatterReduction.ADD, ScatterReduction.MUL)
 
 
 @dataclass(frozen=True)
-class ScatterSpec(LinearSpec):
-    """For each line l and then each u of ``updated``: result[l, indices[l, u, 0], …] meets updates[l, u]."""
+class ScatterSpec(ElementSpec):
+    """For each line l of ``box`` and then each u of ``updated``: result[l, indices[l, u, 0], …] meets updates[l, u]."""
 
-    lines: Shape
     updated: Shape
     indices: Access
     """Strides of the lines, of the updates of a line, and from one index of an update to the next."""
@@ -49,22 +49,9 @@ class ScatterSpec(LinearSpec):
     """Of the axes that indices address."""
     fold: Fold | None
     """How an update meets the element; None where it replaces it."""
-    threads: int
 
-    @property
-    def block(self) -> BlockSize:
-        return (self.threads, 1, 1)
-
-    @property
-    def count(self) -> Extent:
-        return up(product(self.lines), self.threads)
-
-    def emit(self, k: Kernel) -> None:
-        flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
-        k.when(k.i_less(flat, product(self.lines)), lambda: self._line(k, flat))
-
-    def _line(self, k: Kernel, flat: Index) -> None:
-        line = k.split(flat, self.lines)
+    def element(self, k: Kernel, flat: Index) -> None:
+        line = k.split(flat, self.box)
 
         def update(number: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             here = [*line, *k.split(number, self.updated)]
@@ -123,7 +110,7 @@ def _scatter(
         updates=operands.access(updates, (*update_lines, *update_updates)),
         result=operands.access(target, (*result_lines, *target.strides[split:])),
         slots=operands.slots,
-        lines=box,
+        box=box,
         updated=updated,
         extents=target.shape[split:],
         fold=None if kind is None else Fold(kind, total.element),

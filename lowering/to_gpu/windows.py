@@ -17,10 +17,11 @@ from rlx_dialect.attributes import BinaryKind, ReduceKind
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.conversion import lowers
+from rlx_dialect.lowering.to_gpu.elements import ElementSpec
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product, up
+from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, product
 from rlx_dialect.lowering.to_gpu.host import Host
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Kernel, LinearSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, Operands
 from rlx_dialect.lowering.to_gpu.rows import Fold
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
 from rlx_dialect.ops.convolution import PoolOp, Window
@@ -41,10 +42,9 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class WindowSpec(LinearSpec):
+class WindowSpec(ElementSpec):
     """result[p] = ``fold`` over the taps t of source[p, the position of p and t along each spatial axis]."""
 
-    box: Shape
     taps: tuple[int, ...]
     """The extents of the window; without any, each element covers one."""
     source: Access
@@ -57,21 +57,8 @@ class WindowSpec(LinearSpec):
     """Whether the result is divided by the number of elements, without padding."""
     divisor: int | None
     """That number where it is always the same."""
-    threads: int
 
-    @property
-    def block(self) -> BlockSize:
-        return (self.threads, 1, 1)
-
-    @property
-    def count(self) -> Extent:
-        return up(product(self.box), self.threads)
-
-    def emit(self, k: Kernel) -> None:
-        flat = k.i_add(k.i_mul(k.linear_group(), self.threads), k.thread_id())
-        k.when(k.i_less(flat, product(self.box)), lambda: self._element(k, flat))
-
-    def _element(self, k: Kernel, flat: Index) -> None:
+    def element(self, k: Kernel, flat: Index) -> None:
         here = k.split(flat, self.box)
         if not self.taps:
             k.store(self._covered(k, here, [])[0], self.result, here)
