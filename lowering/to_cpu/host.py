@@ -24,6 +24,7 @@ from rlx_dialect.lowering.to_cpu.contraction import (
     Contraction,
     PackedContraction,
     choose_tile,
+    may_own_panels,
     reads_left_in_place,
 )
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
@@ -94,10 +95,6 @@ class CpuHost(Host):
         self._panels: dict[tuple[PackSpec, tuple[Buffer, ...]], Buffer] = {}
 
     def launch(self, hint: str, spec: KernelSpec, operands: Operands) -> None:
-        if not all(isinstance(slot.size, int) for slot in operands.slots):
-            raise NotLowered(
-                "its extents are known only when the graph runs, and CPU kernels are written for known ones"
-            )
         match spec:
             case ContractionSpec():
                 self._contraction(hint, spec, operands)
@@ -107,16 +104,21 @@ class CpuHost(Host):
                 super().launch(hint, spec, operands)
 
     def _contraction(self, hint: str, spec: ContractionSpec, operands: Operands) -> None:
+        if spec.rhs.type == i1:
+            raise NotLowered("products of truth values have no CPU form")
         tile = choose_tile(self.kernels.cpu, spec)
         packs_left = not reads_left_in_place(spec)
 
         def packed(factor: Factor, free: Sequence[Extent], width: int) -> Buffer:
             return self._packed(spec.batch, factor, free, spec.depth, width, operands)
 
+        changes = not all(self._is_load_time(b.value) for r in spec.rights for b in alone(r, operands)[1].buffers)
+        own = changes and may_own_panels(self.kernels.cpu, spec, tile)
         panels = [packed(spec.lhs, spec.rows, tile.rows)] if packs_left else []
-        panels += [packed(right, spec.columns, tile.width) for right in spec.rights]
+        if not own:
+            panels += [packed(right, spec.columns, tile.width) for right in spec.rights]
         both = Operands([*operands.buffers, *panels])
-        super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left), both)
+        super().launch(hint, PackedContraction(both.slots, spec, tile, packs_left, own), both)
 
     def _attention(self, hint: str, spec: AttentionSpec, operands: Operands) -> None:
         to_keys, to_values = choose_tiles(self.kernels.cpu, spec)
@@ -138,8 +140,6 @@ class CpuHost(Host):
         operands: Operands,
     ) -> Buffer:
         """The panels of a factor; those of what is known at load time are made once."""
-        if factor.type == i1:
-            raise NotLowered("products of truth values have no CPU form")
         own, buffers = alone(factor, operands)
         read = tuple(buffers.buffers)
         pack = PackSpec((), all_known(batch), all_known(free), all_known(depth), own, width)
