@@ -1,14 +1,14 @@
-"""What Vulkan does not take, in what it takes: vectors as scalars, and AMD's matrix instructions through memory.
+"""What Vulkan does not take, in what it takes: vectors as scalars, and matrix instructions through memory.
 
 A kernel then runs anywhere, which shows what each lane reads, multiplies and writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, gpu, math, memref, scf, vector
+from xdsl.dialects import arith, func, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -18,16 +18,14 @@ from xdsl.dialects.builtin import (
     VectorType,
     f32,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.lowering.to_gpu.amd_ops import AmdMatrixOp, MfmaOp
-from rlx_dialect.lowering.to_gpu.emit import Index
+from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.fragments import Rewriting
 from rlx_dialect.lowering.to_gpu.kernel import SHARED_SPACE
+from rlx_dialect.lowering.to_gpu.simdgroup import MULTIPLY
 from rlx_dialect.xdsl_compat import Rewriter
-
-WAVE, SIZE = 64, 16
-"""Lanes of a wave, and rows and columns of a matrix."""
 
 
 def emulate(module: ModuleOp) -> ModuleOp:
@@ -38,26 +36,65 @@ def emulate(module: ModuleOp) -> ModuleOp:
     return clone
 
 
+Place = tuple[Index, int]
+"""A lane of the subgroup, and the number of an element that it holds."""
+
+
 @dataclass(frozen=True)
 class Instruction:
-    """Where a lane's vectors belong, as the manuals have it: in groups of 16 lanes.
+    """Where the elements that lanes hold belong, as the manuals have it; for subgroups of ``lanes``."""
 
-    Element (i, k) of the left factor and (k, i) of the right one are in lane i of a group, said by the reader's group
-    and k, at a place of its vector. Element ``n`` of a lane's sums is in the row said by its group and n, and in the
-    column of the lane's number in the group.
-    """
+    lanes: int
+    size: int
+    left: Callable[[Emitter, Index, Index, int], Place]
+    """What a lane, its number given, reads for a row and a column of the left factor."""
+    right: Callable[[Emitter, Index, int, Index, int], Place]
+    """The same for a row and a column of the right factor: that of the lane's sum of the given number."""
+    sums: Callable[[Emitter, Index], list[tuple[Index, Index]]]
+    """Rows and columns of the sums of a lane."""
 
-    group: Callable[[Index, int], Index]
-    place: Callable[[int], int]
-    row: tuple[int, int]
-    """What the lane's group and n count for."""
+
+def _in_group(e: Emitter, group: Index, number: Index) -> Index:
+    return e.i_add(e.i_mul(group, 16), number)
 
 
-INSTRUCTIONS = {
-    True: Instruction(lambda own, k: k // 4, lambda k: k % 4, (4, 1)),
-    False: Instruction(lambda own, k: own, lambda k: k, (1, 4)),
-}
-"""MFMA, whose lanes hold four products' factors; and WMMA, whose lanes hold all, each group the same ones."""
+def _pair(e: Emitter, row: Index, column: Index) -> Index:
+    """The lane of a simdgroup that holds an element and its neighbour."""
+    low = e.i_add(e.i_mul(e.i_rem(row, 4), 2), e.i_rem(e.i_div(column, 2), 2))
+    return e.i_add(low, e.i_add(e.i_mul(e.i_div(row, 4), 16), e.i_mul(e.i_div(column, 4), 8)))
+
+
+def _first_of_pair(e: Emitter, lane: Index) -> tuple[Index, Index]:
+    quad = e.i_div(lane, 4)
+    row = e.i_add(e.i_mul(e.i_div(quad, 4), 4), e.i_rem(e.i_div(lane, 2), 4))
+    return row, e.i_add(e.i_mul(e.i_rem(e.i_div(quad, 2), 2), 4), e.i_mul(e.i_rem(lane, 2), 2))
+
+
+MFMA = Instruction(
+    64,
+    16,
+    lambda e, lane, row, k: (_in_group(e, k // 4, row), k % 4),
+    lambda e, lane, k, column, n: (_in_group(e, k // 4, column), k % 4),
+    lambda e, lane: [(e.i_add(e.i_mul(e.i_div(lane, 16), 4), n), e.i_rem(lane, 16)) for n in range(4)],
+)
+"""Four groups of 16 lanes share the contracted axis."""
+
+WMMA = Instruction(
+    64,
+    16,
+    lambda e, lane, row, k: (_in_group(e, e.i_div(lane, 16), row), k),
+    lambda e, lane, k, column, n: (_in_group(e, e.i_div(lane, 16), column), k),
+    lambda e, lane: [(e.i_add(e.i_div(lane, 16), 4 * n), e.i_rem(lane, 16)) for n in range(4)],
+)
+"""Each group of 16 lanes has its own copy of the factors."""
+
+SIMDGROUP = Instruction(
+    32,
+    8,
+    lambda e, lane, row, k: (_pair(e, row, k), k % 2),
+    lambda e, lane, k, column, n: (_pair(e, k, column), n),
+    lambda e, lane: [(row, e.i_add(column, n)) for row, column in [_first_of_pair(e, lane)] for n in (0, 1)],
+)
 
 
 class _Emulation(Rewriting):
@@ -101,7 +138,12 @@ class _Emulation(Rewriting):
                 pairs = zip(shares[op.lhs], shares[op.rhs], strict=True)
                 shares[op.result] = [self.op(arith.SelectOp(values[op.cond], x, y)) for x, y in pairs]
             case AmdMatrixOp():
-                self._multiply(op)
+                how = MFMA if isinstance(op, MfmaOp) else WMMA
+                shares[op.destD] = self._multiply(how, *(shares[v] for v in op.operands))
+            case func.CallOp() if op.callee.string_value() == MULTIPLY:
+                *factors, total, _ = op.arguments
+                a0, a1, b0, b1 = (values[v] for v in factors)
+                shares[op.results[0]] = self._multiply(SIMDGROUP, [a0, a1], [b0, b1], shares[total])
             case scf.ForOp():
                 return False
             case _:
@@ -115,36 +157,34 @@ class _Emulation(Rewriting):
     def write(self, value: SSAValue, target: SSAValue, at: Index) -> None:
         self.b.insert(memref.StoreOp.get(value, target, [self.index(at)]))
 
-    def _shared(self, element: AnyFloat, count: int) -> SSAValue:
+    def _shared(self, element: Attribute, count: int) -> SSAValue:
         type = MemRefType(element, [self.threads * count], memory_space=IntegerAttr(SHARED_SPACE, 64))
         return self.at_start(memref.AllocOp([], [], type))
 
-    def _multiply(self, op: AmdMatrixOp) -> None:
-        """Lanes show each other their vectors, and each makes its own sums."""
-        how = INSTRUCTIONS[isinstance(op, MfmaOp)]
-        factors = [self.shares[op.sourceA], self.shares[op.sourceB]]
-        count, element = len(factors[0]), factors[0][0].type
-        assert isinstance(element, AnyFloat)
+    def _multiply(
+        self, how: Instruction, left: Sequence[SSAValue], right: Sequence[SSAValue], sums: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """Lanes show each other their factors, and each makes its own sums."""
+        count, element = len(left), left[0].type
         if count not in self.scratch:
             self.scratch[count] = (self._shared(element, count), self._shared(element, count))
         scratch = self.scratch[count]
-        for memory, share in zip(scratch, factors, strict=True):
+        for memory, share in zip(scratch, (left, right), strict=True):
             for i, value in enumerate(share):
                 self.write(value, memory, self.i_add(self.i_mul(self.thread, count), i))
         self.b.insert(gpu.BarrierOp())
-        lane = self.i_rem(self.thread, WAVE)
-        group, column = self.i_div(lane, SIZE), self.i_rem(lane, SIZE)
+        lane = self.i_rem(self.thread, how.lanes)
         first = self.i_sub(self.thread, lane)
 
-        def element_at(memory: SSAValue, i: Index, k: int) -> SSAValue:
-            holder = self.i_add(self.i_add(first, self.i_mul(how.group(group, k), SIZE)), i)
-            return self.converted(self.read(memory, self.i_add(self.i_mul(holder, count), how.place(k))), f32)
+        def shown(memory: SSAValue, place: Place) -> SSAValue:
+            at = self.i_add(self.i_mul(self.i_add(first, place[0]), count), place[1])
+            return self.converted(self.read(memory, at), f32)
 
-        sums = list(self.shares[op.destC])
-        for k in range(SIZE):
-            y = element_at(scratch[1], column, k)
-            for n, total in enumerate(sums):
-                row = self.i_add(self.i_mul(group, how.row[0]), n * how.row[1])
-                sums[n] = self.op(math.FmaOp(element_at(scratch[0], row, k), y, total))
+        made = list(sums)
+        for n, (row, column) in enumerate(how.sums(self, lane)):
+            for k in range(how.size):
+                x = shown(scratch[0], how.left(self, lane, row, k))
+                y = shown(scratch[1], how.right(self, lane, k, column, n))
+                made[n] = self.op(math.FmaOp(x, y, made[n]))
         self.b.insert(gpu.BarrierOp())
-        self.shares[op.destD] = sums
+        return made
