@@ -1,7 +1,7 @@
 """Run the kernels of ``rlx-lower-to-cpu`` on this machine's cores.
 
-A launch is one call of a kernel for a range of its groups; with several threads the groups are shared out among
-them (a call through ctypes holds no lock of Python). Parameters and inputs are read where they lie.
+A launch is one call of a kernel for a range of its groups; with several threads each takes the next part of the groups
+when it is done with one (a call through ctypes holds no lock of Python). Parameters and inputs are read where they lie.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ MOST_SHAPES = 8
 
 SHARED_WORK = 400_000
 """Scalar operations that are worth another thread: to wake one costs some 20 µs."""
+
+SHARES = 4
+"""Parts of a launch for each thread: one whose core is busy with something else takes fewer."""
 
 
 def thread_count() -> int:
@@ -107,6 +110,7 @@ class _Step:
     function: Callable[..., None]
     buffers: tuple[int, ...]
     ranges: tuple[tuple[int, int], ...]
+    """What a thread takes at once."""
 
 
 class NativeExecutable:
@@ -135,7 +139,8 @@ class NativeExecutable:
         function.restype = None
         function.argtypes = [ctypes.c_void_p] * len(launch.buffers) + [ctypes.c_int64] * 2
         groups, work = launch.groups[0], self._library.work[launch.kernel]
-        parts = max(min(self._threads, groups, groups * work // SHARED_WORK), 1)
+        shares = self._threads * SHARES if self._threads > 1 else 1
+        parts = max(min(shares, groups, groups * work // SHARED_WORK), 1)
         edges = [groups * i // parts for i in range(parts + 1)]
         return _Step(function, launch.buffers, tuple(pairwise(edges)))
 
@@ -144,11 +149,19 @@ class NativeExecutable:
         if len(step.ranges) == 1:
             step.function(*buffers, *step.ranges[0])
             return
-        pool = _workers(self._threads - 1)
-        others = [pool.submit(step.function, *buffers, *part) for part in step.ranges[1:]]
-        step.function(*buffers, *step.ranges[0])
+        pool, parts = _workers(self._threads - 1), iter(step.ranges)
+
+        def work() -> None:
+            # What is next is asked for under Python's lock.
+            for part in parts:
+                step.function(*buffers, *part)
+
+        others = [pool.submit(work) for _ in range(min(self._threads, len(step.ranges)) - 1)]
+        work()
         for other in others:
-            other.result()
+            # One that did not get to start yet is not waited for.
+            if not other.cancel():
+                other.result()
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs in result order, in memory of their own. Raises BindingError."""
