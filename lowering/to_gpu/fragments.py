@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from xdsl.dialects import gpu, memref, scf, vector
+from xdsl.dialects import arith, gpu, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -224,6 +224,10 @@ class _Expansion(Rewriting):
             case SubgroupMmaStoreMatrixOp():
                 pitches = (op.leadDimension.value.data, 1)
                 self._store(shares[op.source], Stored(values[op.target], values[op.indices[0]], pitches, f32))
+            case arith.SelectOp() if op.lhs in shares:
+                # Between the sums before and after a round that may not take place.
+                pairs = zip(shares[op.lhs], shares[op.rhs], strict=True)
+                shares[op.result] = [self.op(arith.SelectOp(values[op.cond], a, b)) for a, b in pairs]
             case _:
                 return False
         return True
