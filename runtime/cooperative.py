@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import re
 
+from xdsl.dialects import arith, gpu, scf
+
+from rlx_dialect.lowering.to_gpu.gpu_ops import MmaMatrixType
+from rlx_dialect.xdsl_compat import Rewriter
+
 CAPABILITY = "CooperativeMatrixKHR"
 
 VERSION = "v1.6"
@@ -25,6 +30,14 @@ _WORDS = {
 }
 _ACCESS = re.compile(r'(spirv\.(?:Load|Store) "Workgroup" [^:]*\S)(?= :)')
 _MATRIX_ACCESS = re.compile(r"(spirv\.KHR\.CooperativeMatrix(?:Load|Store) [^:]*Major>)(?= :)")
+
+
+def with_branches(function: gpu.FuncOp) -> None:
+    """Choose between matrices with branches, in place: SPIR-V chooses between numbers and pointers only."""
+    for op in [op for op in function.walk() if isinstance(op, arith.SelectOp)]:
+        if isinstance(op.result.type, MmaMatrixType):
+            branches = [[scf.YieldOp(value)] for value in (op.lhs, op.rhs)]
+            Rewriter.replace_op(op, scf.IfOp(op.cond, [op.result.type], *branches))
 
 
 def with_memory_model(text: str) -> str:

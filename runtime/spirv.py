@@ -32,7 +32,7 @@ from rlx_dialect.lowering.to_gpu.kernel import kernel_module
 from rlx_dialect.lowering.to_gpu.simdgroup import LANES
 from rlx_dialect.lowering.to_gpu.units import plain
 from rlx_dialect.runtime import cooperative, toolchain
-from rlx_dialect.runtime.cooperative import with_memory_model
+from rlx_dialect.runtime.cooperative import with_branches, with_memory_model
 from rlx_dialect.runtime.kernels import UnsupportedKernel, kernels
 from rlx_dialect.runtime.metal_text import with_simdgroups
 from rlx_dialect.runtime.toolchain import ToolMissing, portable_text
@@ -146,6 +146,7 @@ def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], un
     if not isinstance(size, DenseArrayBase):
         raise UnsupportedKernel(f"kernel '{function.sym_name.data}' has no known_block_size")
     clone = function.clone()
+    with_branches(clone)
     clone.attributes["spirv.entry_point_abi"] = _EntryPointAbi(size)
     calls = any(isinstance(op, func.CallOp) for op in function.walk())
     module = kernel_module(name, [clone, *(unit.functions() if unit is not None and calls else [])])

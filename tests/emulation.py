@@ -135,8 +135,10 @@ class _Emulation(Rewriting):
             case arith.ExtFOp() if isinstance(op.result.type, VectorType):
                 shares[op.result] = [self.converted(v, op.result.type.element_type) for v in shares[op.input]]
             case arith.SelectOp() if op.lhs in shares:
-                pairs = zip(shares[op.lhs], shares[op.rhs], strict=True)
-                shares[op.result] = [self.op(arith.SelectOp(values[op.cond], x, y)) for x, y in pairs]
+                count = len(shares[op.lhs])
+                conditions = shares[op.cond] if op.cond in shares else [values[op.cond]] * count
+                chosen = zip(conditions, shares[op.lhs], shares[op.rhs], strict=True)
+                shares[op.result] = [self.op(arith.SelectOp(*three)) for three in chosen]
             case AmdMatrixOp():
                 how = MFMA if isinstance(op, MfmaOp) else WMMA
                 shares[op.destD] = self._multiply(how, *(shares[v] for v in op.operands))

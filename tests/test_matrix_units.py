@@ -19,6 +19,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from rlx_dialect.dtypes import Array
+from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering.to_gpu.contraction_choice import Problem, choose_matrix_tile
 from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
@@ -31,6 +32,7 @@ from rlx_dialect.runtime.kernels import UnsupportedKernel
 from rlx_dialect.runtime.spirv import serialize
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
+from rlx_dialect.shapes import DYNAMIC
 
 GATED = """
   func.func @main(%x: tensor<2x33x40xf16>, %w: tensor<2x22x40xf16>) -> tensor<2x33x11xf16> {
@@ -42,10 +44,11 @@ GATED = """
 """Batches, remainders along every axis, and two right factors that lie along the contracted axis."""
 
 PRODUCT = """
-  func.func @main(%x: tensor<33x40xf16>, %w: tensor<40x22xf16>) -> tensor<33x22xf16> {
-    %y = rlx.matmul %x, %w : (tensor<33x40xf16>, tensor<40x22xf16>) -> tensor<33x22xf16>
+  func.func @main(%x: tensor<33x?xf16>, %w: tensor<?x22xf16>) -> tensor<33x22xf16> {
+    %y = rlx.matmul %x, %w : (tensor<33x?xf16>, tensor<?x22xf16>) -> tensor<33x22xf16>
     func.return %y : tensor<33x22xf16>
   }"""
+"""Sums of unknown length."""
 
 
 def computed(module: ModuleOp, unit: Unit[Any], values: dict[str, Array]) -> list[Array]:
@@ -63,7 +66,9 @@ def test_what_the_units_compute(text: str, units: tuple[Unit[Any], ...], slices:
     tile = MatrixTile(32, 16, 16, 1, 1, units[0].lanes, along_depth=units[0].lanes == 64)
     with_hardware(monkeypatch, matrix=(tile,), matrix_elements=(Float16Type,), slices=slices)
     module = parse(text)
-    values = random_values(module)
+    rng = np.random.default_rng(0)
+    shapes = [[40 if e == DYNAMIC else e for e in a.type.get_shape()] for a in main_function(module).args]
+    values = {f"arg{i}": rng.standard_normal(shape).astype("float16") for i, shape in enumerate(shapes)}
     wanted, *others = (computed(module, unit, values) for unit in units)
     assert_close(wanted, run_reference(module, values), rtol=2e-3, atol=2e-3)
     for got in others:
@@ -135,6 +140,8 @@ def test_metal_multiplies_on_simdgroups():
     assert "simd_shuffle(_" not in on_unit
     # Four 8 x 8 matrices of a result, each from two of a step of 16, in slices of 32.
     assert on_unit.count(f"{MULTIPLY}(") == 1 + 4 * 2 * 2
+    (unknown,) = serialize(lower(parse(PRODUCT), "metal"), SIMDGROUP)
+    assert "simdgroup_multiply_accumulate(" in unknown.msl()
     assert "simdgroup" not in few
     assert "simdgroup" not in serialize(lowered)[0].msl()
 
@@ -156,6 +163,8 @@ def test_cooperative_matrices_of_vulkan():
     ]
     assert all(words[-1] == "NonPrivatePointer" for words in shared)
     assert few.capabilities == {"Float16"}
+    (unknown,) = serialize(lower(parse(PRODUCT), "vulkan"), None)
+    assert "OpCooperativeMatrixMulAddKHR" in unknown.disassembly()
     with pytest.raises(UnsupportedKernel, match="kernel 'matmul': Metal has no cooperative matrices"):
         on_unit.msl()
     # Without the extension the same module has the plain form.

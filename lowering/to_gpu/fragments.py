@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from xdsl.dialects import arith, gpu, memref, scf, vector
-from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, f32
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, f32, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
@@ -226,8 +226,12 @@ class _Expansion(Rewriting):
                 self._store(shares[op.source], Stored(values[op.target], values[op.indices[0]], pitches, f32))
             case arith.SelectOp() if op.lhs in shares:
                 # Between the sums before and after a round that may not take place.
+                condition = values[op.cond]
+                if unit.width > 1:
+                    # SPIR-V wants one for each element.
+                    condition = self.op(vector.BroadcastOp(condition, VectorType(i1, [unit.width])))
                 pairs = zip(shares[op.lhs], shares[op.rhs], strict=True)
-                shares[op.result] = [self.op(arith.SelectOp(values[op.cond], a, b)) for a, b in pairs]
+                shares[op.result] = [self.op(arith.SelectOp(condition, a, b)) for a, b in pairs]
             case _:
                 return False
         return True
