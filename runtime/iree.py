@@ -29,7 +29,7 @@ from rlx_dialect.dtypes import Array, storage_dtype
 from rlx_dialect.graph import main_function
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature, bind
-from rlx_dialect.runtime.iree_form import SCOPE, hand_off
+from rlx_dialect.runtime.iree_form import SCOPE, hand_off, is_scatter
 from rlx_dialect.runtime.toolchain import ToolError, ToolFailed, ToolMissing, portable_text
 from rlx_dialect.shapes import is_static
 
@@ -66,12 +66,17 @@ _RUNTIME_HINT = "pip install 'rlx-dialect[run]' (iree-base-runtime)"
 
 
 class IreeExecutable:
-    """A module compiled by IREE, with its parameters packed, on one CPU device."""
+    """A module compiled by IREE, with its parameters packed, on one CPU device.
 
-    def __init__(self, code: bytes, name: str, signature: Signature, params: Sequence[Array], driver: Driver):
+    ``function`` is what was compiled, in the form of :mod:`.iree_form`.
+    """
+
+    def __init__(self, code: bytes, function: FuncOp, signature: Signature, params: Sequence[Array], driver: Driver):
         import iree.runtime as rt
 
         self._signature = signature
+        # IREE 3.13 scatters into an input without a copy, and so would into the caller's memory.
+        self._reads_in_place = not any(map(is_scatter, function.walk()))
         # A device of the process, never freed: freeing a local-task device crashes in IREE 3.13.
         self._device = rt.get_device(driver)
         index = rt.ParameterIndex()
@@ -83,12 +88,15 @@ class IreeExecutable:
         parameters = rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
         # Parameters are read and packed here, once.
         self._context = rt.VmContext(instance, modules=[hal, parameters, module])
-        function = module.lookup_function(name)
-        assert function is not None
-        self._function = function
+        entry = module.lookup_function(function.sym_name.data)
+        assert entry is not None
+        self._function = entry
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """See :class:`rlx_dialect.runtime.engine.Executable`. Inputs are read where they lie, outputs are views."""
+        """See :class:`rlx_dialect.runtime.engine.Executable`. Inputs are read where they lie where that is safe.
+
+        Outputs are views.
+        """
         import iree.runtime as rt
 
         arrays = bind("input", self._signature.inputs, inputs)
@@ -114,7 +122,7 @@ class IreeExecutable:
         memory = rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE
         usage = rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING
         allocator = self._device.allocator
-        if array.flags.writeable and array.ctypes.data % _ALIGNMENT == 0:
+        if self._reads_in_place and array.flags.writeable and array.ctypes.data % _ALIGNMENT == 0:
             # Read in place. IREE takes only memory that it could write to.
             buffer = allocator.import_host_allocation(array, memory, usage)
             return rt.HalBufferView(buffer, array.shape, element_type)
@@ -175,7 +183,7 @@ class IreeEngine:
         params = bind("parameter", signature.params, weights)
         handed = hand_off(module, params)
         code = self._code(portable_text(handed), tiled=_tiles_data(module))
-        return IreeExecutable(code, main_function(handed).sym_name.data, signature, params, self.driver)
+        return IreeExecutable(code, main_function(handed), signature, params, self.driver)
 
     def compile_all(self, modules: Sequence[ModuleOp]) -> list[IreeExecutable]:
         """Several modules, which take no parameters, in as few compilations as their options allow: one or two.
@@ -198,7 +206,7 @@ class IreeEngine:
             for number, function in zip(numbers, functions, strict=True):
                 signature = Signature.of(main_function(modules[number]))
                 assert not signature.params
-                executables[number] = IreeExecutable(code, function.sym_name.data, signature, (), self.driver)
+                executables[number] = IreeExecutable(code, function, signature, (), self.driver)
         return [executables[number] for number in range(len(modules))]
 
     def _code(self, text: str, *, tiled: bool) -> bytes:

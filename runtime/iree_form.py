@@ -88,6 +88,11 @@ def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
     return module
 
 
+def is_scatter(op: Operation) -> bool:
+    """Whether a module that was handed off changes a tensor in place here."""
+    return isinstance(op, _SCATTER)
+
+
 def _loop_to_scatter(loop: scf.ForOp) -> None:
     ops = list(loop.body.block.ops)
     (place,) = (op for op in ops if isinstance(op, tensor.ExtractOp))

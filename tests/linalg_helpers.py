@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from helpers import assert_close
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -75,6 +76,15 @@ def compare(
     executable = ENGINE.compile(lowered(module), {})
     for given in values or [random_values(module, seed, dynamic=dynamic) for seed in (0, 1)]:
         assert_close(executable.run(given), run_reference(module, given), rtol=rtol, atol=atol)
+
+
+def aligned(value: Array) -> Array:
+    """A copy where IREE would read it in place."""
+    memory = np.zeros(value.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    copy[...] = value
+    return copy
 
 
 def with_edges(module: ModuleOp, **kwargs: float) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import graph, parse
+from linalg_helpers import aligned
 from xdsl.dialects.builtin import bf16
 
 from rlx_dialect.dtypes import bf16_to_bits, round_to
@@ -225,6 +226,22 @@ def test_terms_that_are_all_one_number(n: str, t: str, m: str, element: str, poi
     count, products = ENGINE.compile(module, {}).run({"x": np.zeros((3, 100), np.float32)})
     assert count == 300
     np.testing.assert_array_equal(products, np.full((3, 3), 100))
+
+
+def test_a_scatter_into_an_input_leaves_it_as_it_was():
+    module = graph(
+        "%y = rlx.scatter_add %x, %i, %u {axis = 0} : "
+        "(tensor<5x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<5x4xf32>",
+        '%x: tensor<5x4xf32> {rlx.input = "x"}, %i: tensor<3xi64>, %u: tensor<3x4xf32>',
+        "tensor<5x4xf32>",
+        "%y",
+    )
+    x, indices, updates = np.zeros((5, 4), np.float32), np.array([0, 2, 2]), np.ones((3, 4), np.float32)
+    values = {name: aligned(v) for name, v in (("x", x), ("arg1", indices), ("arg2", updates))}
+    run_pipeline(module, "rlx-lower-to-linalg")
+    (found,) = ENGINE.compile(module, {}).run(values)
+    np.testing.assert_array_equal(values["x"], x)
+    np.testing.assert_array_equal(found[:, 0], [1, 0, 2, 0, 0])
 
 
 def test_several_graphs_in_one_compilation():
