@@ -36,8 +36,8 @@ def with_branches(function: gpu.FuncOp) -> None:
     """Choose between matrices with branches, in place: SPIR-V chooses between numbers and pointers only."""
     for op in [op for op in function.walk() if isinstance(op, arith.SelectOp)]:
         if isinstance(op.result.type, MmaMatrixType):
-            branches = [[scf.YieldOp(value)] for value in (op.lhs, op.rhs)]
-            Rewriter.replace_op(op, scf.IfOp(op.cond, [op.result.type], *branches))
+            one, other = [scf.YieldOp(op.lhs)], [scf.YieldOp(op.rhs)]
+            Rewriter.replace_op(op, scf.IfOp(op.cond, [op.result.type], one, other))
 
 
 def with_memory_model(text: str) -> str:

@@ -183,8 +183,8 @@ class Rewriting(Emitter):
             self.b.insert(scf.YieldOp(*(v for last in end.operands for v in self._all(last))))
 
         self._within(block, write)
-        bounds = (self.values[v] for v in (op.lb, op.ub, op.step))
-        self._bind(op.results, self.b.insert(scf.ForOp(*bounds, first, block)).results, op.iter_args)
+        start, stop, step = (self.values[v] for v in (op.lb, op.ub, op.step))
+        self._bind(op.results, self.b.insert(scf.ForOp(start, stop, step, first, block)).results, op.iter_args)
 
     def _other(self, op: Operation) -> None:
         """An operation that is split inside its regions at most."""
