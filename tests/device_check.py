@@ -109,7 +109,8 @@ def operation(case: OpCase, target: str) -> Checked:
         found = _run(lowered, values, target)
     except (ToolError, ValueError) as error:
         return Checked(case.id, f"failed: {error}")
-    return _compared(case.id, found, run_reference(module, values), output_names(main_function(module)))
+    both = ([case.specified(r) for r in results] for results in (found, run_reference(module, values)))
+    return _compared(case.id, *both, output_names(main_function(module)))
 
 
 def _run(lowered: ModuleOp, values: Mapping[str, Array], target: str) -> list[Array]:

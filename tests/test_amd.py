@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import io
-import struct
-from collections.abc import Callable
 
 import pytest
-from gpu_code import lowered_cases, lowered_examples, names
+from gpu_code import FLAGS, MACHINE, machine
 from test_spirv import EXP, REVERSED, SHARED, kernel, module
-from xdsl.dialects.builtin import ModuleOp
 
-from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.amd import CHIPS, code_object, llvm_text
 from rlx_dialect.runtime.kernels import UnsupportedKernel
 from rlx_dialect.runtime.targets import AmdgcnReportTarget, AmdgcnTarget
 from rlx_dialect.xdsl_compat import rlx_context
-
-MACHINE = 0xE0
-"""EM_AMDGPU."""
-FLAGS = {"gfx942": 0x4C, "gfx1100": 0x41}
-"""EF_AMDGPU_MACH_AMDGCN_…: the lowest byte of the ELF flags."""
-
-
-def machine(code: bytes) -> tuple[int, int]:
-    """The ELF header's machine and the chip in its flags."""
-    assert code[:5] == b"\x7fELF\x02"
-    return struct.unpack_from("<H", code, 18)[0], struct.unpack_from("<I", code, 48)[0] & 0xFF
-
-
-def undefined(code: bytes, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Names that a code object wants from outside."""
-    path = tmp_path_factory.mktemp("amd") / "k.hsaco"
-    path.write_bytes(code)
-    table = toolchain.run("llvm-readelf-19", ["--dyn-syms", str(path)]).decode()
-    assert "Symbol table '.dynsym'" in table
-    rows = [line.split() for line in table.splitlines() if " UND" in line]
-    return [row[-1] for row in rows if row[-1] != "UND"]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -51,19 +26,6 @@ def test_a_kernel_is_an_elf_for_its_chip(chip: str):
     assert "v_exp_f32" in text
     assert "global_load" in text
     assert "s_endpgm" in text
-
-
-@pytest.mark.parametrize(
-    ("lowered", "chip"), [*((lowered_examples, chip) for chip in CHIPS), (lowered_cases, CHIPS[0])]
-)
-def test_every_kernel_has_code(lowered: Callable[[str], ModuleOp], chip: str, tmp_path_factory: pytest.TempPathFactory):
-    """Of all examples, and of every operation that the target takes."""
-    compiled = code_object(lowered("rocm"), chip)
-    assert machine(compiled.code) == (MACHINE, FLAGS[chip])
-    assert undefined(compiled.code, tmp_path_factory) == []
-    found = compiled.resources()
-    assert {r.kernel for r in found} == names(lowered("rocm"))
-    assert [r for r in found if r.spilled] == []
 
 
 def test_what_needs_the_device_library_is_named():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from on_device import lower, run
+from gpu_code import is_refused, refusal
+from on_device import run
 from op_cases import CASES, OpCase, operations
 from support import Support
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -14,13 +15,9 @@ from xdsl.ir import Block, Region, SSAValue
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.lowering import LoweringError
 
-WITHOUT_BUFFERS = frozenset({"bf16", "f64", "i8", "ui8", "index", "complex<f32>"})
-"""Element types that SPIR-V has no buffers of, as wgpu takes it."""
-NOT_LOWERED = {"conv-convolution-dynamic_conv-0": "a convolution of unknown channels"}
-REFUSED = [case for case in CASES if case.dtypes & WITHOUT_BUFFERS]
-RUN = [case for case in CASES if not case.dtypes & WITHOUT_BUFFERS and case.id not in NOT_LOWERED]
+REFUSED = [case for case in CASES if is_refused(case, "wgpu")]
+RUN = [case for case in CASES if case not in REFUSED]
 OTHER_ELEMENTS = {
     "bf16": ["axial_rope_2d", "fma", "group_norm_backward_gamma", "kv_append", "where"],
     "i8": ["dequant_matmul", "dequantize", "gather_elements", "q_conv2d", "q_matmul", "quantize"],
@@ -30,8 +27,6 @@ OTHER_ELEMENTS = {
 TOGETHER = 40
 """Cases in one graph, as starting a compiler takes longer than what it does."""
 LIMITS = {"f16": 4e-3}
-SIGNS = {"rlx.svd": np.abs}
-"""Results of which signs are not specified, and what is compared."""
 
 
 def joined(cases: list[OpCase]) -> tuple[ModuleOp, dict[str, Array]]:
@@ -65,14 +60,13 @@ def test_the_device_gives_the_reference_values(start: int, support: Support):
     found = iter(run(module, values))
     for case in cases:
         limit = max(LIMITS.get(dtype, 3e-5) for dtype in case.dtypes)
-        change = SIGNS.get(case.op, np.asarray)
         for expected in run_reference(case.module(), case.values()):
             actual = next(found)
             assert actual.dtype == expected.dtype, case.id
             scale = float(np.abs(np.nan_to_num(expected.astype(float), posinf=0, neginf=0)).max(initial=1))
             np.testing.assert_allclose(
-                change(actual.astype(float)),
-                change(expected.astype(float)),
+                case.specified(actual.astype(float)),
+                case.specified(expected.astype(float)),
                 rtol=limit,
                 atol=limit * scale,
                 err_msg=case.id,
@@ -80,22 +74,9 @@ def test_the_device_gives_the_reference_values(start: int, support: Support):
         support("wgpu", case)
 
 
-def test_what_is_refused_is_refused_for_its_elements(support: Support):
+def test_what_is_refused(support: Support):
     for case in REFUSED:
-        with pytest.raises(LoweringError) as error:
-            lower(case.module())
-        elements = {problem.rpartition(" of ")[2] for problem in error.value.problems if "has no buffers of" in problem}
-        assert elements, case.id
-        assert elements <= WITHOUT_BUFFERS, case.id
-        support("wgpu", case, f"no buffers of {', '.join(sorted(elements))}")
-
-
-def test_what_else_is_refused(support: Support):
-    for case in CASES:
-        if case.id in NOT_LOWERED:
-            with pytest.raises(LoweringError, match="it is not understood what the extent"):
-                lower(case.module())
-            support("wgpu", case, NOT_LOWERED[case.id])
+        support("wgpu", case, refusal(case, "wgpu"))
 
 
 def test_all_other_operations_are_run():
