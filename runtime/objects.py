@@ -38,8 +38,9 @@ MLIR_PASSES = (
     "--reconcile-unrealized-casts",
 )
 LLC_FLAGS = ("-O3", "-filetype=obj", "-relocation-model=pic", "-fp-contract=fast")
-# Unrolled, the loop of a register tile would need twice the registers; vector loops are interleaved all the same.
-OPT_FLAGS = ("-passes=default<O3>", "--disable-loop-unrolling", "-S")
+# Unrolled, the loop of a register tile would need twice the registers; vector loops are interleaved all the same,
+# and those of a few functions too, where each waits for the one before.
+OPT_FLAGS = ("-passes=default<O3>", "--disable-loop-unrolling", "--small-loop-cost=200", "-S")
 
 _VARIABLE = "XDG_CACHE_HOME"
 _HASH_BYTES = 32
