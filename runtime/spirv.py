@@ -148,8 +148,8 @@ def _module_of(function: gpu.FuncOp, name: str, capabilities: frozenset[str], un
     clone = function.clone()
     with_branches(clone)
     clone.attributes["spirv.entry_point_abi"] = _EntryPointAbi(size)
-    calls = any(isinstance(op, func.CallOp) for op in function.walk())
-    module = kernel_module(name, [clone, *(unit.functions() if unit is not None and calls else [])])
+    called = sorted({op.callee.string_value() for op in function.walk() if isinstance(op, func.CallOp)})
+    module = kernel_module(name, [clone, *(unit.function(callee) for callee in called if unit is not None)])
     module.attributes["spirv.target_env"] = _environment(capabilities)
     return module
 

@@ -24,7 +24,7 @@ from rlx_dialect.lowering.to_gpu.amd_ops import AmdMatrixOp, MfmaOp
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.fragments import Rewriting
 from rlx_dialect.lowering.to_gpu.kernel import SHARED_SPACE
-from rlx_dialect.lowering.to_gpu.simdgroup import MULTIPLY
+from rlx_dialect.lowering.to_gpu.simdgroup import ELEMENTS
 from rlx_dialect.xdsl_compat import Rewriter
 
 
@@ -142,7 +142,7 @@ class _Emulation(Rewriting):
             case AmdMatrixOp():
                 how = MFMA if isinstance(op, MfmaOp) else WMMA
                 shares[op.destD] = self._multiply(how, *(shares[v] for v in op.operands))
-            case func.CallOp() if op.callee.string_value() == MULTIPLY:
+            case func.CallOp() if op.callee.string_value() in ELEMENTS:
                 *factors, total, _ = op.arguments
                 a0, a1, b0, b1 = (values[v] for v in factors)
                 shares[op.results[0]] = self._multiply(SIMDGROUP, [a0, a1], [b0, b1], shares[total])

@@ -18,14 +18,14 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, Module
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
-from rlx_dialect.dtypes import Array
+from rlx_dialect.dtypes import Array, storage_dtype
 from rlx_dialect.graph import main_function
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.lowering.to_gpu.contraction_choice import Problem, choose_matrix_tile
 from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
 from rlx_dialect.lowering.to_gpu.gpu_ops import ShuffleOp
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, MATRIX, MatrixTile
-from rlx_dialect.lowering.to_gpu.simdgroup import LANES, MULTIPLY, SIMDGROUP, SIZE
+from rlx_dialect.lowering.to_gpu.simdgroup import ELEMENTS, LANES, SIMDGROUP, SIZE
 from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA, plain
 from rlx_dialect.runtime.amd import CHIPS, code_object
 from rlx_dialect.runtime.kernels import UnsupportedKernel
@@ -86,14 +86,15 @@ def test_several_matrices_a_subgroup(monkeypatch: pytest.MonkeyPatch):
     assert_close(computed(module, plain(32), values), run_reference(module, values), rtol=2e-3, atol=2e-3)
 
 
-def test_what_the_function_for_simdgroups_means():
-    """Its body of shuffles, all lanes at a time, is a product of the matrices whose pairs lanes hold."""
-    (function,) = SIMDGROUP.functions()
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_what_the_functions_for_simdgroups_mean(name: str):
+    """Their body of shuffles, all lanes at a time, is a product of the matrices whose pairs lanes hold."""
+    function = SIMDGROUP.function(name)
     lane = np.arange(LANES)
     quad = lane // 4
     row, column = (quad & 4) + lane // 2 % 4, (quad & 2) * 2 + lane % 2 * 2
     rng = np.random.default_rng(0)
-    left, right = (rng.standard_normal((SIZE, SIZE)).astype("float16") for _ in range(2))
+    left, right = (rng.standard_normal((SIZE, SIZE)).astype(storage_dtype(ELEMENTS[name])) for _ in range(2))
     total = rng.standard_normal((SIZE, SIZE)).astype("float32")
     pairs = [m[row, column + i] for m in (left, right) for i in (0, 1)]
     arguments = [*pairs, np.stack([total[row, column], total[row, column + 1]]), lane]
@@ -134,15 +135,17 @@ def of_lanes(op: Operation, x: list[Array]) -> Array:
 
 
 def test_metal_multiplies_on_simdgroups():
-    lowered = lower(products([("70x64", "64x65"), ("2x64", "64x65")], "f16"), "metal")
-    on_unit, few = (k.msl() for k in serialize(lowered, SIMDGROUP))
-    assert on_unit.count("simdgroup_multiply_accumulate(") == 1
-    assert "simd_shuffle(_" not in on_unit
-    # Four 8 x 8 matrices of a result, each from two of a step of 16, in slices of 32.
-    assert on_unit.count(f"{MULTIPLY}(") == 1 + 4 * 2 * 2
+    for name, element in ELEMENTS.items():
+        lowered = lower(products([("70x64", "64x65"), ("2x64", "64x65")], str(element)), "metal")
+        on_unit, few = (k.msl() for k in serialize(lowered, SIMDGROUP))
+        assert on_unit.count("simdgroup_multiply_accumulate(") == 1
+        assert f"simdgroup_matrix<{'half' if element == f16 else 'float'}, 8, 8> a, b;" in on_unit
+        assert "spvSubgroupShuffle(_" not in on_unit
+        # Four 8 x 8 matrices of a result, each from two of a step of 16, in slices of 32.
+        assert on_unit.count(f"{name}(") == 1 + 4 * 2 * 2
+        assert "simdgroup" not in few
     (unknown,) = serialize(lower(parse(PRODUCT), "metal"), SIMDGROUP)
     assert "simdgroup_multiply_accumulate(" in unknown.msl()
-    assert "simdgroup" not in few
     assert "simdgroup" not in serialize(lowered)[0].msl()
 
 
@@ -196,7 +199,7 @@ def test_the_choice_of_a_unit():
         for element in (f16, bf16, f32):
             tile = choose_matrix_tile(row, problem, 2, element)
             assert (tile is not None) == isinstance(element, row.matrix_elements), name
-            assert tile is None or tile.shared(2, row.slices) <= row.shared_bytes
+            assert tile is None or tile.shared(2, row.slices, storage_dtype(element).itemsize) <= row.shared_bytes
         for tile in row.matrix:
             assert tile.threads <= 1024
             assert tile.threads % tile.subgroup == 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
+from rlx_dialect.dtypes import storage_dtype
 from rlx_dialect.lowering.to_gpu.hardware import MATRIX, Hardware, MatrixTile, Tile
 from rlx_dialect.lowering.to_gpu.matvec import Thin
 
@@ -53,10 +54,11 @@ def choose_matrix_tile(hardware: Hardware, p: Problem, rights: int, element: Att
 
     Sums shorter than a matrix are no work for it.
     """
-    fitting = [t for t in hardware.matrix if t.shared(rights, hardware.slices) <= hardware.shared_bytes]
-    if not fitting or not isinstance(element, hardware.matrix_elements) or p.depth < MATRIX:
+    if not isinstance(element, hardware.matrix_elements) or p.depth < MATRIX:
         return None
-    return min(fitting, key=lambda tile: cost(tile, p, hardware))
+    size = storage_dtype(element).itemsize
+    fitting = [t for t in hardware.matrix if t.shared(rights, hardware.slices, size) <= hardware.shared_bytes]
+    return min(fitting, key=lambda tile: cost(tile, p, hardware), default=None)
 
 
 THIN_ROWS = 4

@@ -97,9 +97,9 @@ class Unit(ABC, Generic[F]):
     def multiply(self, e: Emitter, lane: Index, left: F, right: F, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """left · right + sums."""
 
-    def functions(self) -> list[Operation]:
-        """What expanded kernels call, to stand in their gpu.module."""
-        return []
+    def function(self, name: str) -> Operation:
+        """What expanded kernels call by that name, to stand in their gpu.module."""
+        raise AssertionError(f"{name} is no function of the unit")
 
 
 def has_matrices(function: gpu.FuncOp) -> bool:

@@ -66,11 +66,11 @@ class MatrixTile:
     def sum_pitch(self) -> int:
         return self.columns + 8
 
-    def shared(self, rights: int, buffers: int) -> int:
-        """Bytes of shared memory for ``rights`` right factors."""
+    def shared(self, rights: int, buffers: int, size: int) -> int:
+        """Bytes of shared memory for ``rights`` right factors of elements of ``size`` bytes."""
         right = self.right_pitch * (self.columns if self.along_depth else self.depth)
         slices = self.rows * self.left_pitch + rights * right
-        return slices * buffers * 2 + rights * self.rows * self.sum_pitch * 4
+        return slices * buffers * size + rights * self.rows * self.sum_pitch * 4
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ class Hardware:
 _TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 16, 2, 2), Tile(16, 16, 16, 1, 1))
 
 _MATRIX = (MatrixTile(64, 64, 32, 2, 2), MatrixTile(64, 32, 32, 2, 1), MatrixTile(32, 32, 32, 1, 1))
+_APPLE_MATRIX = (*_MATRIX, MatrixTile(64, 64, 16, 2, 2))
 _AMD_MATRIX = tuple(replace(tile, subgroup=64, along_depth=True) for tile in _MATRIX)
 
 _ATTENTION = (
@@ -236,8 +237,8 @@ HARDWARE: dict[str, Hardware] = {
             units=32,
             slices=1,
             tiles=_TILES,
-            matrix=_MATRIX,
-            matrix_elements=(Float16Type,),
+            matrix=_APPLE_MATRIX,
+            matrix_elements=(Float16Type, Float32Type),
             attention=_ATTENTION,
         ),
         Hardware(

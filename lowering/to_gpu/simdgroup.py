@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, math, vector
-from xdsl.dialects.builtin import FunctionType, VectorType, f16, f32, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FunctionType, VectorType, f16, f32, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.fragments import Layout, Stored, Unit
@@ -19,9 +19,10 @@ from rlx_dialect.lowering.to_gpu.gpu_ops import ShuffleOp
 LANES, SIZE = 32, 8
 """Invocations of a simdgroup, rows and columns of its matrices."""
 
-MULTIPLY = "rlx_multiply_8x8"
-"""(left, left, right, right, sums, lane) -> sums: a pair of each matrix."""
+ELEMENTS: dict[str, AnyFloat] = {"rlx_multiply_8x8": f16, "rlx_multiply_8x8_f32": f32}
+"""Functions (left, left, right, right, sums, lane) -> sums, of a pair of each matrix, and their factors' type."""
 
+_NAMES: dict[Attribute, str] = {element: name for name, element in ELEMENTS.items()}
 _PAIR = VectorType(f32, [2])
 _ROW_BITS, _COLUMN_BITS = 0b10110, 0b01001
 """Of a lane's number, those that say its row, and those that say the first of its two columns."""
@@ -56,19 +57,19 @@ class SimdgroupUnit(Unit[list[SSAValue]]):
                 for step in (0, 1):
                     total = made[2 * row + column]
                     operands = [*pair(left, row, step), *pair(right, step, column), total, number]
-                    made[2 * row + column] = e.op(func.CallOp(MULTIPLY, operands, [_PAIR]))
+                    made[2 * row + column] = e.op(func.CallOp(_NAMES[left[0].type], operands, [_PAIR]))
         return made
 
-    def functions(self) -> list[Operation]:
-        return [_multiply()]
+    def function(self, name: str) -> Operation:
+        return _multiply(name)
 
 
 SIMDGROUP = SimdgroupUnit(LANES, _LAYOUT, 2)
 
 
-def _multiply() -> func.FuncOp:
-    """The meaning of the unit's multiplication of f16 matrices."""
-    block = Block(arg_types=[f16, f16, f16, f16, _PAIR, i32])
+def _multiply(name: str) -> func.FuncOp:
+    """The meaning of the unit's multiplication."""
+    block = Block(arg_types=[ELEMENTS[name]] * 4 + [_PAIR, i32])
     e, lane = Emitter(block), block.args[5]
     left, right = ([e.converted(v, f32) for v in block.args[i : i + 2]] for i in (0, 2))
     own = {bits: e.op(arith.AndIOp(lane, e.constant(bits, i32))) for bits in (_ROW_BITS, _COLUMN_BITS)}
@@ -87,4 +88,4 @@ def _multiply() -> func.FuncOp:
     result = e.op(vector.InsertOp(sums[1], result, [1]))
     e.b.insert(func.ReturnOp(result))
     type = FunctionType.from_lists(list(block.arg_types), [_PAIR])
-    return func.FuncOp(MULTIPLY, type, Region(block))
+    return func.FuncOp(name, type, Region(block))
