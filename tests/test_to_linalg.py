@@ -9,10 +9,12 @@ from linalg_helpers import ENGINE, built, case, compare, lowered
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 
 from rlx_dialect.graph import arguments, main_function, output_names
-from rlx_dialect.lowering import UNSIGNED
+from rlx_dialect.lowering import UNSIGNED, NotLowered
 from rlx_dialect.lowering.to_linalg import LoweringError, LowerToLinalg
+from rlx_dialect.lowering.to_linalg.conversion import LOWERINGS
 from rlx_dialect.ops.contraction import MatMulOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
+from rlx_dialect.ops.reduction import SoftmaxOp
 from rlx_dialect.ops.shape import ReshapeOp
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature
@@ -177,6 +179,28 @@ func.func @main(%x: tensor<?x?xf32>) -> tensor<f32> {
 """)
     with pytest.raises(LoweringError, match=r"rlx\.det %out: .*unknown extents"):
         LowerToLinalg().apply(rlx_context(), module)
+
+
+def test_a_part_that_cannot_be_lowered_is_named_with_its_whole(monkeypatch: pytest.MonkeyPatch):
+    def refuse(op: SoftmaxOp, _: object) -> None:
+        raise NotLowered(f"no softmax over axis {op.axis_index}")
+
+    get = LOWERINGS.get
+    monkeypatch.setattr(LOWERINGS, "get", lambda op_type: refuse if op_type is SoftmaxOp else get(op_type))
+    x, y = "tensor<1x2x3x4xf32>", "tensor<5x6xf32>"
+    module = parse(f"""
+func.func @main(%x: {x}, %y: {y}) -> ({x}, {y}) {{
+  %seen = rlx.attention none %x, %x, %x {{num_heads = 2, head_dim = 4, layout = bhsd}} : ({x}, {x}, {x}) -> {x}
+  %shares = rlx.softmax %y {{axis = 0}} : {y}
+  func.return %seen, %shares : {x}, {y}
+}}
+""")
+    with pytest.raises(LoweringError) as caught:
+        LowerToLinalg().apply(rlx_context(), module)
+    first, part, alone = str(caught.value).splitlines()
+    assert first == "2 operations cannot be lowered to linalg:"
+    assert part == "  rlx.softmax, a part of rlx.attention %seen: no softmax over axis 3"
+    assert alone == "  rlx.softmax %shares: no softmax over axis 0"
 
 
 def test_iree_opt_and_mlir_opt_agree_on_the_canonical_text():
