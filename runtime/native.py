@@ -218,7 +218,7 @@ class SpecialisedExecutable:
     def _specialised(self, inputs: Mapping[str, Shape]) -> NativeExecutable:
         module = self._module.clone()
         function = main_function(module)
-        shapes = {name: value.shape for name, value in self._weights.items()} | inputs
+        shapes = {**{name: value.shape for name, value in self._weights.items()}, **inputs}
         try:
             specialise(function, [shapes[a.name] for a in arguments(function)])
         except Misfit as error:

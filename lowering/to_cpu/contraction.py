@@ -103,8 +103,8 @@ class Contraction(Schedule[PackedContraction]):
 
     def pack(self, factor: Factor) -> PackSpec:
         """How the groups pack a right factor that they read in their own buffers."""
-        extents = map(all_known, (self.whole.batch, self.whole.columns, self.whole.depth))
-        return PackSpec(self.spec.slots, *extents, factor, self.tile.width)
+        batch, columns, depth = map(all_known, (self.whole.batch, self.whole.columns, self.whole.depth))
+        return PackSpec(self.spec.slots, batch, columns, depth, factor, self.tile.width)
 
     @property
     def work(self) -> int:
