@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
+from rlx_dialect.lowering.to_gpu.subgroups import through_memory
 from rlx_dialect.runtime.kernels import DeviceError
 from rlx_dialect.runtime.launch_plan import ALIGNMENT, Launch, LaunchPlan, LaunchPlans, launch_plans
 from rlx_dialect.runtime.plan_engine import PlanExecutable
@@ -82,7 +83,7 @@ class WgpuEngine:
 
         Raises BindingError, GraphError, UnsupportedKernel, DeviceError, ToolMissing, ToolFailed.
         """
-        return WgpuExecutable(launch_plans(module), serialize(module), weights, open_device())
+        return WgpuExecutable(launch_plans(module), serialize(through_memory(module)), weights, open_device())
 
 
 class WgslEngine:
@@ -90,7 +91,7 @@ class WgslEngine:
 
     def compile(self, module: ModuleOp, weights: Mapping[str, Array]) -> WgpuExecutable:
         """As :meth:`WgpuEngine.compile`; raises ToolMissing also where naga or Node.js is missing."""
-        kernels = serialize(module)
+        kernels = serialize(through_memory(module))
         return WgpuExecutable(launch_plans(module), kernels, weights, open_device(), translate(kernels))
 
 

@@ -103,6 +103,10 @@ class Hardware:
     name: str
     workgroup: int
     """Invocations of a one-dimensional workgroup; a power of two."""
+    subgroup: int
+    """Neighbouring invocations that read each other's registers, a power of two; 0 where kernels cannot know it."""
+    held: int
+    """Values of a row that one invocation keeps in registers; of longer rows they are read again for each use."""
     shared_bytes: int
     """Memory that the invocations of one workgroup share."""
     max_buffers: int
@@ -224,6 +228,8 @@ HARDWARE: dict[str, Hardware] = {
         Hardware(
             name="metal",
             workgroup=256,
+            subgroup=32,
+            held=16,
             shared_bytes=32768,
             max_buffers=31,
             max_groups=65535,
@@ -244,6 +250,9 @@ HARDWARE: dict[str, Hardware] = {
         Hardware(
             name="wgpu",
             workgroup=256,
+            # A device of WebGPU chooses it, from 4 to 128, and says it after kernels are written.
+            subgroup=0,
+            held=8,
             shared_bytes=16384,
             max_buffers=8,
             max_groups=65535,
@@ -264,6 +273,8 @@ HARDWARE: dict[str, Hardware] = {
         Hardware(
             name="cuda",
             workgroup=256,
+            subgroup=32,
+            held=32,
             shared_bytes=49152,
             max_buffers=64,
             max_groups=65535,
@@ -284,6 +295,9 @@ HARDWARE: dict[str, Hardware] = {
         Hardware(
             name="rocm",
             workgroup=256,
+            # Waves are of 64, but RDNA's exchange values in halves only.
+            subgroup=32,
+            held=32,
             shared_bytes=65536,
             max_buffers=64,
             max_groups=65535,

@@ -33,6 +33,7 @@ from rlx_dialect.dtypes import storage_dtype, wide_element
 from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.emit import Emitter, Index
 from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, Sym, is_known, least, product, up
+from rlx_dialect.lowering.to_gpu.gpu_ops import ShuffleOp
 from rlx_dialect.lowering.to_gpu.hardware import Hardware
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View
 from rlx_dialect.shapes import DYNAMIC
@@ -206,6 +207,7 @@ class Kernel(Emitter):
         self.hardware = hardware
         self._ids: dict[tuple[type[Operation], str], SSAValue] = {}
         self._globals: list[memref.GlobalOp] = []
+        self._shared_bytes = 0
         self._extents: dict[Sym, SSAValue] = {}
 
     @property
@@ -324,7 +326,14 @@ class Kernel(Emitter):
         self.write_vector(whole, self._entry.args[access.source], address)
 
     def shared(self, element: Attribute, size: int) -> SSAValue:
-        """``size`` elements that the invocations of the workgroup share, uninitialised."""
+        """``size`` elements that the invocations of the workgroup share, uninitialised.
+
+        Raises ValueError where the hardware has not as much.
+        """
+        bytes = size * storage_dtype(element).itemsize
+        self._shared_bytes += -(-bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+        if self._shared_bytes > (most := self.hardware.shared_bytes):
+            raise ValueError(f"a kernel shares {self._shared_bytes} bytes in a workgroup, {self.hardware.name} {most}")
         type = MemRefType(element, [size], memory_space=IntegerAttr(SHARED_SPACE, 64))
         if not self.hardware.shared_global:
             return self.at_start(memref.AllocOp([], [], type))
@@ -348,3 +357,21 @@ class Kernel(Emitter):
     def barrier(self) -> None:
         """Wait for the workgroup; its writes to shared memory are then seen by all of it."""
         self.b.insert(gpu.BarrierOp())
+
+    def exchange(self, value: SSAValue, apart: int) -> SSAValue:
+        """The ``value`` of the invocation whose number in the subgroup differs in the bit of ``apart``."""
+        type = value.type
+        if type == f64:
+            return self.op(arith.BitcastOp(self.exchange(self.op(arith.BitcastOp(value, i64)), apart), f64))
+        if type == i64:
+            # Registers hold 32 bits, and Metal exchanges nothing wider.
+            half = self.constant(32, i64)
+            parts = value, self.op(arith.ShRUIOp(value, half))
+            low, high = (
+                self.op(arith.ExtUIOp(self.exchange(self.op(arith.TruncIOp(part, i32)), apart), i64)) for part in parts
+            )
+            return self.op(arith.OrIOp(low, self.op(arith.ShLIOp(high, half))))
+        if type not in (f32, i32):
+            return self.op(arith.TruncIOp(self.exchange(self.op(arith.ExtUIOp(value, i32)), apart), type))
+        shuffle = ShuffleOp(value, self.constant(apart, i32), self.constant(self.hardware.subgroup, i32))
+        return self.b.insert(shuffle).result

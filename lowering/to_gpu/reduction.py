@@ -50,6 +50,15 @@ def _mean(row: Row, total: SSAValue) -> Real:
     return real / Real(k.op(arith.UIToFPOp(count, real.value.type)), k.b)
 
 
+def _less(row: Row, value: SSAValue, of_all: SSAValue) -> SSAValue:
+    """``value`` less what was made of all values of the row."""
+    x = row.k.real(value)
+    if row.length != 1:
+        return (x - row.k.real(of_all)).value
+    # Of one value it is the value itself. GPU compilers take x - x for 0, also where it is not a number.
+    return x.const(0).where(x.apply(math.AbsFOp).below(np.inf), np.nan).value
+
+
 @lowers(ReduceOp)
 def reduce(op: ReduceOp, h: Host) -> None:
     source, result, kind = h.view(op.input), h.result(op.result), op.kind.data
@@ -87,7 +96,7 @@ def softmax(op: SoftmaxOp, h: Host) -> None:
         x, y = operands
         loaded = _loaded(row, x)
         greatest = row.fold(loaded, Fold(BinaryKind.MAX, wide))
-        powers = row.map(loaded, lambda v: (row.k.real(v) - row.k.real(greatest)).apply(math.ExpOp).value)
+        powers = row.map(loaded, lambda v: row.k.real(_less(row, v, greatest)).apply(math.ExpOp).value)
         total = row.k.real(row.fold(powers, Fold(BinaryKind.ADD, wide)))
         row.each(powers, lambda column, v: row.store((row.k.real(v) / total).value, y, column))
 
@@ -127,7 +136,7 @@ def _norm(
             row.each(values, lambda column, v, to=sum_operand: row.store(v, to, column))
         if kind is NormKind.LAYER_NORM:
             mean = _mean(row, row.fold(values, add))
-            values = row.map(values, lambda v: (k.real(v) - k.real(mean.value)).value)
+            values = row.map(values, lambda v: _less(row, v, mean.value))
         variance = _mean(row, row.fold(values, add, lambda v: (k.real(v) * k.real(v)).value))
         factor = 1 / (variance + eps).apply(math.SqrtOp)
 
