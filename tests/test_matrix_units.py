@@ -27,6 +27,7 @@ from rlx_dialect.lowering.to_gpu.gpu_ops import ShuffleOp
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, MATRIX, MatrixTile
 from rlx_dialect.lowering.to_gpu.simdgroup import ELEMENTS, LANES, SIMDGROUP, SIZE
 from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA, plain
+from rlx_dialect.pipelines.named import run_pipeline
 from rlx_dialect.runtime.amd import CHIPS, code_object
 from rlx_dialect.runtime.kernels import UnsupportedKernel
 from rlx_dialect.runtime.spirv import serialize
@@ -189,6 +190,17 @@ def test_instructions_of_amd(chip: str):
     few = code_object(lower(products([("2x64", "64x65"), ("70x8", "8x65")], "f16"), "rocm"), chip)
     other = code_object(lower(products(shapes, "f32"), "rocm"), chip)
     assert INSTRUCTIONS[chip] not in few.disassembly() + other.disassembly()
+
+
+@pytest.mark.parametrize("target", [name for name, row in HARDWARE.items() if row.matrix])
+def test_the_unit_can_be_left_out(target: str):
+    module = products([("70x64", "64x65")], "f16")
+    forms: list[bool] = []
+    for options in ("", " matrix-units=false"):
+        clone = module.clone()
+        run_pipeline(clone, f"rlx-lower-to-gpu{{target={target}{options}}}")
+        forms.append(any(op.name == "gpu.subgroup_mma_compute" for op in clone.walk()))
+    assert forms == [True, False]
 
 
 def test_the_choice_of_a_unit():

@@ -7,7 +7,7 @@ decomposed, and its parts are lowered. What can be neither is one error that nam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType, UnitAttr
@@ -176,19 +176,24 @@ class _Graph:
 class LowerToGpu(ModulePass):
     """Write graphs as GPU kernels and host functions that launch them; raises LoweringError.
 
-    ``target`` names the hardware: metal, wgpu, vulkan, cuda or rocm.
+    ``target`` names the hardware: metal, wgpu, vulkan, cuda or rocm. With ``matrix-units=false`` products are made
+    without its matrix unit, to compare with.
     """
 
     name = "rlx-lower-to-gpu"
     target: str
+    matrix_units: bool = True
 
     def __post_init__(self) -> None:
         if self.target not in HARDWARE:
             raise ValueError(f"unknown target '{self.target}'; known targets: {', '.join(HARDWARE)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels, verdict = KernelModule(HARDWARE[self.target]), f"not yet lowered to gpu for {self.target}"
-        lower_graphs(op, kernels, verdict, unknown_extents=True)
+        hardware = HARDWARE[self.target]
+        if not self.matrix_units:
+            hardware = replace(hardware, matrix=())
+        verdict = f"not yet lowered to gpu for {self.target}"
+        lower_graphs(op, KernelModule(hardware), verdict, unknown_extents=True)
 
 
 def lower_graphs(module: ModuleOp, kernels: KernelModule, verdict: str, *, unknown_extents: bool = False) -> None:
