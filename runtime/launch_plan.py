@@ -68,8 +68,8 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True)
-class _OpenLaunch:
-    """A launch whose grid may depend on extents."""
+class OpenLaunch:
+    """A launch whose grid may depend on extents that are known when the graph runs."""
 
     kernel: str
     groups: tuple[Extent, Extent, Extent]
@@ -85,38 +85,38 @@ class LaunchPlans:
     stored: Signature
     unknown: tuple[Dim, ...]
     """The unknown extents of the arguments, in argument order."""
-    _slots: tuple[tuple[str, int], ...]
+    slots: tuple[tuple[str, int], ...]
     """Of each argument of the graph: ``input`` or ``param``, and its number among those."""
-    _checks: tuple[Check, ...]
-    _sizes: tuple[tuple[Extent, Attribute], ...]
-    _inputs: tuple[int, ...]
-    _params: tuple[int, ...]
-    _constants: Mapping[int, Array]
-    _told: Mapping[int, tuple[tuple[Extent, ...], Attribute]]
+    checks: tuple[Check, ...]
+    sizes: tuple[tuple[Extent, Attribute], ...]
+    inputs: tuple[int, ...]
+    params: tuple[int, ...]
+    constants: Mapping[int, Array]
+    told: Mapping[int, tuple[tuple[Extent, ...], Attribute]]
     """Buffers that hold extents."""
-    _setup: tuple[_OpenLaunch, ...]
-    _launches: tuple[_OpenLaunch, ...]
-    _outputs: tuple[int, ...]
-    _shapes: tuple[Shape, ...]
+    setup: tuple[OpenLaunch, ...]
+    launches: tuple[OpenLaunch, ...]
+    outputs: tuple[int, ...]
+    shapes: tuple[Shape, ...]
     """Of the outputs."""
-    _scratch: frozenset[int]
+    scratch: frozenset[int]
 
     @property
     def permanent(self) -> int:
         """How many buffers, the first ones of every plan, are the same for all extents. 0 where there is one plan."""
-        return len(self._params) + len(self._constants) if self.unknown else 0
+        return len(self.params) + len(self.constants) if self.unknown else 0
 
     @property
     def kernels(self) -> dict[str, int]:
         """The kernels that are launched, with how many buffers each takes."""
-        return {launch.kernel: len(launch.buffers) for launch in (*self._setup, *self._launches)}
+        return {launch.kernel: len(launch.buffers) for launch in (*self.setup, *self.launches)}
 
     def extents(self, params: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]]) -> dict[Dim, int]:
         """The unknown extents from the shapes of the parameters and inputs."""
         shapes = {"param": params, "input": inputs}
         found: dict[Dim, int] = {}
         for dim in self.unknown:
-            kind, number = self._slots[dim.argument]
+            kind, number = self.slots[dim.argument]
             found[dim] = shapes[kind][number][dim.axis]
         return found
 
@@ -129,32 +129,32 @@ class LaunchPlans:
         def number(extent: Extent) -> int:
             return evaluate(extent, extents)
 
-        problems = [c.message for c in self._checks if not _holds(c.relation, number(c.left), number(c.right))]
+        problems = [c.message for c in self.checks if not _holds(c.relation, number(c.left), number(c.right))]
         if problems:
             raise BindingError("\n".join(problems))
         told = {
             buffer: np.array([number(e) for e in values], storage_dtype(element))
-            for buffer, (values, element) in self._told.items()
+            for buffer, (values, element) in self.told.items()
         }
         plan = LaunchPlan(
             signature=self._with_shapes(self.signature, number),
             stored=self._with_shapes(self.stored, number),
-            sizes=tuple(_bytes(number(count), element) for count, element in self._sizes),
-            inputs=self._inputs,
-            params=self._params,
-            constants=dict(self._constants) | told,
-            setup=_started(self._setup, number),
-            launches=_started(self._launches, number),
-            outputs=self._outputs,
+            sizes=tuple(buffer_bytes(number(count), element) for count, element in self.sizes),
+            inputs=self.inputs,
+            params=self.params,
+            constants=dict(self.constants) | told,
+            setup=_started(self.setup, number),
+            launches=_started(self.launches, number),
+            outputs=self.outputs,
         )
-        kept = [b for b in range(len(plan.sizes)) if b not in self._scratch]
+        kept = [b for b in range(len(plan.sizes)) if b not in self.scratch]
         if self.unknown:
-            first = {*self._params, *self._constants}
+            first = {*self.params, *self.constants}
             kept = [*(b for b in kept if b in first), *(b for b in kept if b not in first)]
         return _share_scratch(plan, kept)
 
     def _with_shapes(self, signature: Signature, number: Callable[[Extent], int]) -> Signature:
-        outputs = zip(signature.outputs, self._shapes, strict=True)
+        outputs = zip(signature.outputs, self.shapes, strict=True)
         return replace(
             signature, outputs=tuple(replace(s, shape=tuple(number(e) for e in shape)) for s, shape in outputs)
         )
@@ -164,7 +164,7 @@ def _holds(relation: str, left: int, right: int) -> bool:
     return left == right if relation == "eq" else left >= right
 
 
-def _started(launches: Sequence[_OpenLaunch], number: Callable[[Extent], int]) -> tuple[Launch, ...]:
+def _started(launches: Sequence[OpenLaunch], number: Callable[[Extent], int]) -> tuple[Launch, ...]:
     """The launches that have something to do."""
     started: list[Launch] = []
     for launch in launches:
@@ -187,8 +187,8 @@ class _Reader:
         self.told: dict[int, dict[int, Extent]] = {}
         self.checks: list[Check] = []
         self.conditions: dict[SSAValue, tuple[str, Extent, Extent]] = {}
-        self.setup: list[_OpenLaunch] = []
-        self.launches: list[_OpenLaunch] = []
+        self.setup: list[OpenLaunch] = []
+        self.launches: list[OpenLaunch] = []
         self.scratch: set[int] = set()
 
     def new(self, value: SSAValue, shape: Shape) -> int:
@@ -292,7 +292,7 @@ class _Reader:
                 buffers = tuple(self.buffers[v] for v in op.kernelOperands)
                 launches = self.setup if LOAD_TIME in op.attributes else self.launches
                 name = op.kernel.nested_references.data[-1].data
-                launches.append(_OpenLaunch(name, self._grid(op), self._block(op), buffers))
+                launches.append(OpenLaunch(name, self._grid(op), self._block(op), buffers))
             case _:
                 return False
         return True
@@ -332,18 +332,18 @@ def launch_plans(module: ModuleOp) -> LaunchPlans:
         signature=_signature(function),
         stored=Signature.of(function),
         unknown=tuple(unknown),
-        _slots=tuple(slots),
-        _checks=tuple(reader.checks),
-        _sizes=tuple(reader.sizes),
-        _inputs=tuple(reader.buffers[a.value] for a in named if a.kind == "input"),
-        _params=tuple(reader.buffers[a.value] for a in named if a.kind == "param"),
-        _constants=reader.constants,
-        _told=reader.all_told(),
-        _setup=tuple(reader.setup),
-        _launches=tuple(reader.launches),
-        _outputs=tuple(reader.buffers[v] for v in results),
-        _shapes=tuple(reader.shapes[v] for v in results),
-        _scratch=frozenset(reader.scratch),
+        slots=tuple(slots),
+        checks=tuple(reader.checks),
+        sizes=tuple(reader.sizes),
+        inputs=tuple(reader.buffers[a.value] for a in named if a.kind == "input"),
+        params=tuple(reader.buffers[a.value] for a in named if a.kind == "param"),
+        constants=reader.constants,
+        told=reader.all_told(),
+        setup=tuple(reader.setup),
+        launches=tuple(reader.launches),
+        outputs=tuple(reader.buffers[v] for v in results),
+        shapes=tuple(reader.shapes[v] for v in results),
+        scratch=frozenset(reader.scratch),
     )
 
 
@@ -355,7 +355,8 @@ def launch_plan(module: ModuleOp) -> LaunchPlan:
     return plans.at({})
 
 
-def _bytes(count: int, element: Attribute) -> int:
+def buffer_bytes(count: int, element: Attribute) -> int:
+    """The size of a buffer of so many elements."""
     size = count * storage_dtype(element).itemsize
     return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
 

@@ -13,9 +13,9 @@ from helpers import parse
 from on_device import lower
 from test_cuda import KERNELS
 from test_spirv import kernel
-from test_wgpu import INPUT, VECTOR, X, chain, host
+from test_wgpu import VECTOR, X, chain, host
 
-from rlx_dialect.graph import GraphError
+from rlx_dialect.runtime.launch_plan import launch_plans
 from rlx_dialect.runtime.plan_json import plan_json
 from rlx_dialect.runtime.targets import LaunchPlanTarget
 from rlx_dialect.xdsl_compat import rlx_context
@@ -97,10 +97,70 @@ def test_launches_at_load_time_are_apart():
     np.testing.assert_array_equal(run(plan, {}, {"w": X})["out0"], 4 * X)
 
 
-def test_unknown_extents_have_no_single_plan():
-    module = parse(f"func.func @main({INPUT.replace('8', '?')}) -> memref<?xf32> {{ func.return %x : memref<?xf32> }}")
-    with pytest.raises(GraphError, match="static"):
-        plan_json(module)
+def number(formula: int | str, extents: dict[str, int]) -> int:
+    """What the documentation of the format says of formulas."""
+    names = {"div": lambda a, b: a // b, "min": min, **extents}
+    return formula if isinstance(formula, int) else eval(formula, {}, names)
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(1, 1), (5, 70), (300, 128)])
+def test_unknown_extents_are_formulas(rows: int, keys: int):
+    """They give what the engines compute."""
+    module = lower(
+        parse("""
+          func.func @main(%x: tensor<?x96xf32> {rlx.input = "x"}, %w: tensor<?x96xf32> {rlx.param = "w"},
+              %m: tensor<?xi1> {rlx.input = "m"}) -> (tensor<?x?xf32>, tensor<?xi1>) {
+            %t = rlx.transpose %w {perm = [1, 0]} : (tensor<?x96xf32>) -> tensor<96x?xf32>
+            %s = rlx.matmul %x, %t : (tensor<?x96xf32>, tensor<96x?xf32>) -> tensor<?x?xf32>
+            %p = rlx.softmax %s {axis = 1} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+            %r = rlx.where %m, %p, %s : (tensor<?xi1>, tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+            func.return %r, %m : tensor<?x?xf32>, tensor<?xi1>
+          }"""),
+        "cuda",
+    )
+    plan = json.loads(plan_json(module))
+    assert [(e["name"], e["of"], e["axis"]) for e in plan["extents"]] == [
+        ("d0_0", "x", 0), ("d1_0", "w", 0), ("d2_0", "m", 0)
+    ]  # fmt: skip
+    extents = {"d0_0": rows, "d1_0": keys, "d2_0": keys}
+    assert plan["inputs"][0]["shape"] == ["d0_0", 96]
+    plans = launch_plans(module)
+    made = plans.at(plans.extents([(keys, 96)], [(rows, 96), (keys,)]))
+
+    def at(formulas: list[int | str]) -> list[int]:
+        return [number(f, extents) for f in formulas]
+
+    assert [(launch["kernel"], at(launch["grid"])) for launch in plan["launches"]] == [
+        (launch.kernel, list(launch.groups)) for launch in made.launches
+    ]
+    assert [at(slot["shape"]) for slot in plan["outputs"]] == [[rows, keys], [keys]]
+    sizes = at([buffer["bytes"] for buffer in plan["buffers"]])
+    for group, buffers in (("inputs", made.inputs), ("parameters", made.params), ("outputs", made.outputs)):
+        assert [sizes[slot["buffer"]] for slot in plan[group]] == [made.sizes[b] for b in buffers]
+    told = [at(entry["values"]) for entry in plan["told"]]
+    assert sorted(told) == sorted(value.tolist() for b, value in made.constants.items() if value.dtype == np.int64)
+    assert told
+
+
+def test_a_host_checks_what_extents_must_be():
+    module = parse("""
+      func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+        %0 = rlx.concat %x, %y {axis = 0} : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+        %1 = rlx.narrow %0 {axis = 0, start = 2, len = 5} : (tensor<?xf32>) -> tensor<5xf32>
+        %2 = rlx.binary add %1, %x : (tensor<5xf32>, tensor<?xf32>) -> tensor<?xf32>
+        func.return %2 : tensor<?xf32>
+      }""")
+    plan = json.loads(plan_json(lower(module)))
+    for x, y, fine in ((5, 2, True), (5, 1, False), (4, 9, False)):
+        extents = {"d0_0": x, "d1_0": y}
+        held = [
+            (number(c["left"], extents) == number(c["right"], extents))
+            if c["is"] == "equal"
+            else number(c["left"], extents) >= number(c["right"], extents)
+            for c in plan["checks"]
+        ]
+        assert all(held) == fine, plan["checks"]
+        assert all(c["else"] for c in plan["checks"])
 
 
 def test_the_target_writes_it():
