@@ -82,12 +82,17 @@ def refusal(case: OpCase, target: str) -> str:
     """Why the target does not lower a case, in few words that are the same for the same reason."""
     with pytest.raises(LoweringError) as error:
         LowerToGpu(target).apply(rlx_context(), case.module())
-    elements = {problem.rpartition(" of ")[2] for problem in error.value.problems if "has no buffers of" in problem}
-    if elements:
-        return f"no buffers of {', '.join(sorted(elements))}"
+    if (reason := no_buffers(error.value)) is not None:
+        return reason
     message, reason = NOT_LOWERED[case.id]
     assert message in str(error.value), case.id
     return reason
+
+
+def no_buffers(error: LoweringError) -> str | None:
+    """The reason in few words where a target has no buffers of some elements."""
+    elements = {problem.rpartition(" of ")[2] for problem in error.problems if "has no buffers of" in problem}
+    return f"no buffers of {', '.join(sorted(elements))}" if elements else None
 
 
 def lowered_cases(cases: Iterable[OpCase], target: str) -> ModuleOp:

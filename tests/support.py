@@ -35,7 +35,11 @@ class Column:
 
 COLUMNS: Mapping[str, Column] = {
     "cpu": Column("cpu", "linalg", "compiled by IREE and run; the values equal the reference's"),
-    "native": Column("cpu, native kernels", "gpu", "compiled by LLVM and run; the values equal the reference's"),
+    "native": Column(
+        "cpu, native kernels",
+        "gpu",
+        "compiled by LLVM, for the extents that come where they are unknown, and run; the values equal the reference's",
+    ),
     "wgpu": Column("wgpu", "gpu", "run by wgpu on software Vulkan; the values equal the reference's"),
     "metal": Column("metal", "gpu", "Metal source by SPIRV-Cross from SPIR-V that spirv-val accepts"),
     "cuda": Column("cuda", "gpu", "PTX that ptxas assembles for sm_80 and sm_90"),

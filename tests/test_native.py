@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gpu_code import no_buffers
 from helpers import graph
 from on_cpu import check, run
 from op_cases import CASES, OpCase
@@ -46,7 +47,9 @@ def test_cases(share: int, support: Support):
         try:
             lower_graphs(module, kernels, "not lowered")
         except LoweringError as error:
-            support("native", case, error.problems[0].split(": ", 1)[-1])
+            if (reason := no_buffers(error)) is None:
+                raise
+            support("native", case, reason)
             continue
         for op in list(module.ops):
             if op is kernels.op:
