@@ -14,13 +14,13 @@ import math as pymath
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, IntegerType, UnregisteredOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnregisteredOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import integer_limits, is_bool, is_unsigned, wide_element
-from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering import NotLowered, angles
 from rlx_dialect.lowering.arithmetic import Integers, Real, constant, convert_float, signless
 from rlx_dialect.ops.elementwise import (
     ActivationOp,
@@ -71,20 +71,22 @@ def _sign(x: Real) -> Real:
     return x.const(1).where(x.above(0), x.const(-1).where(x.below(0), x))
 
 
-_TURN = {
-    Float32Type: (6.2831854820251465, -1.7484555314695172e-07, -6.8604980400235275e-15),
-    Float64Type: (2 * pymath.pi, 2.4492935982947064e-16, -5.989539619436679e-33),
-}
-"""2π as a sum of numbers of each type, the largest first."""
+_TURN = (2 * pymath.pi, 2.4492935982947064e-16, -5.989539619436679e-33)
+"""2π as a sum of numbers of f64, the largest first."""
 
 
-def _within_a_turn(x: Real) -> Real:
-    """``x`` less whole turns, exact to the last bit for arguments up to a million: the compilers' own is not."""
-    big, middle, small = _TURN[type(x.value.type)]
-    turns = -(x * (1 / (2 * pymath.pi))).apply(math.RoundEvenOp)
-    for part in (big, middle, small):
-        x = turns.apply(math.FmaOp, part, x)
-    return x
+def _circular(of_f32: Callable[[Real], Real], operation: type[Operation]) -> Callable[[Real], Real]:
+    """A function of angles: compilers' own loses what whole turns make of the last bits."""
+
+    def write(x: Real) -> Real:
+        if x.value.type == f32:
+            return of_f32(x)
+        turns = -(x * (1 / (2 * pymath.pi))).apply(math.RoundEvenOp)
+        for part in _TURN:
+            x = turns.apply(math.FmaOp, part, x)
+        return x.apply(operation)
+
+    return write
 
 
 def _call(operation: type[Operation]) -> Callable[[Real], Real]:
@@ -105,9 +107,9 @@ FLOAT_ACTIVATIONS: Mapping[ActivationKind, Callable[[Real], Real]] = {
     ActivationKind.NEG: lambda x: -x,
     ActivationKind.ABS: _abs,
     ActivationKind.ROUND: _call(math.RoundEvenOp),
-    ActivationKind.SIN: lambda x: _within_a_turn(x).apply(math.SinOp),
-    ActivationKind.COS: lambda x: _within_a_turn(x).apply(math.CosOp),
-    ActivationKind.TAN: lambda x: _within_a_turn(x).apply(math.TanOp),
+    ActivationKind.SIN: _circular(angles.sine, math.SinOp),
+    ActivationKind.COS: _circular(angles.cosine, math.CosOp),
+    ActivationKind.TAN: _circular(angles.tangent, math.TanOp),
     ActivationKind.ATAN: _call(math.AtanOp),
     ActivationKind.RECIP: lambda x: 1 / x,
     ActivationKind.FLOOR: _call(math.FloorOp),

@@ -13,6 +13,7 @@ from on_device import check, dims, kernel_names, launches, lower, run, tensor
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_gpu.contraction_choice import (
     Problem,
     choose_parts,
@@ -21,6 +22,7 @@ from rlx_dialect.lowering.to_gpu.contraction_choice import (
     groups_of,
 )
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE, Hardware, Tile
+from rlx_dialect.runtime.launch_plan import launch_plan
 from rlx_dialect.runtime.wgpu import WgpuEngine
 from rlx_dialect.samples import random_values
 
@@ -319,3 +321,27 @@ def test_rows_that_do_not_exist_are_not_written():
         "%y",
     )
     check(module)
+
+
+def test_grids_beyond_a_limit_are_folded(monkeypatch: pytest.MonkeyPatch):
+    """Seven batches and three tiles where a dimension has at most five workgroups: those too many do nothing."""
+    with_hardware(monkeypatch, max_groups=5, tiles=HARDWARE["wgpu"].tiles[2:])
+    module = products([("7x17x5", "7x5x9"), ("3x33", "33x100"), ("2x3x4", "2x4x5")])
+    lowered = check(module)
+    grids = [launch.groups for launch in launch_plan(lowered).launches]
+    assert all(max(grid) <= 5 for grid in grids)
+    assert (5, 3, 1) in grids
+
+
+def test_a_batch_beyond_the_limit_of_the_hardware():
+    module = products([("70000x2x3", "70000x3x4")])
+    for target in HARDWARE:
+        (launch,) = launch_plan(lower(module, target)).launches
+        assert max(launch.groups) <= HARDWARE[target].max_groups
+        assert np.prod(launch.groups) >= 70000
+
+
+def test_a_grid_beyond_two_dimensions(monkeypatch: pytest.MonkeyPatch):
+    with_hardware(monkeypatch, max_groups=2)
+    with pytest.raises(LoweringError, match=r"rlx.matmul.* a grid of 5 workgroups exceeds 2 along two dimensions"):
+        lower(products([("5x2x3", "5x3x4")]))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import on_cpu
 import pytest
 from helpers import assert_close, graph, parse
 from on_device import check, dims, launches, run, several, tensor
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
+from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
 from rlx_dialect.ops.elementwise import BITWISE, INTEGER_ACTIVATIONS
 from rlx_dialect.samples import EDGES, random_values
@@ -18,9 +22,7 @@ FLOATS = [*EDGES, 0.5, -0.5, 1.5, -2.5, 3.0, -3.0, 1e-5, 0.1, 7.9, -8.1, 30.0, -
 @pytest.mark.parametrize("element", ["f32", "f16"])
 def test_activations(element: str):
     type = f"tensor<5x67x{element}>"
-    # 1e30 is infinite in f16, and sines of it mean nothing in f32.
-    skipped = {ActivationKind.SIN, ActivationKind.COS, ActivationKind.TAN}
-    kinds = [k for k in ActivationKind if k not in skipped]
+    kinds = list(ActivationKind)
     module = several([f"rlx.activation {k} %x : {type}" for k in kinds], f"%x: {type}", type)
     values = random_values(module)
     x = values["arg0"].copy()
@@ -33,12 +35,20 @@ def test_activations(element: str):
         np.testing.assert_allclose(f, e, rtol=rtol, atol=atol, err_msg=str(kind))
 
 
-def test_circular_functions():
-    type = "tensor<3x50xf32>"
+@pytest.mark.parametrize("engine", [run, on_cpu.run])
+def test_circular_functions(engine: Callable[..., list[Array]]):
+    """Of all f32: next to multiples of a quarter turn, of many turns, of no turn, and of what is no angle."""
+    type = "tensor<6000xf32>"
     module = several([f"rlx.activation {k} %x : {type}" for k in ("sin", "cos", "tan")], f"%x: {type}", type)
-    x = np.linspace(-30, 30, 150, dtype=np.float32).reshape(3, 50)
-    for f, e in zip(run(module, {"arg0": x}), run_reference(module, {"arg0": x}), strict=True):
-        np.testing.assert_allclose(f, e, rtol=1e-4, atol=2e-6)
+    random = np.random.default_rng(0)
+    sizes = 10.0 ** random.uniform(-30, 38.5, 4000) * random.choice([-1, 1], 4000)
+    quarters = np.arange(-1000, 1000) * (np.pi / 2)
+    x = np.concatenate([quarters, sizes]).astype(np.float32)
+    x[-4:] = [0, np.inf, -np.inf, np.nan]
+    functions = (np.sin, np.cos, np.tan)
+    with np.errstate(invalid="ignore"):
+        for found, function in zip(engine(module, {"arg0": x}), functions, strict=True):
+            np.testing.assert_allclose(found, function(x.astype(np.float64)), rtol=4e-7, err_msg=function.__name__)
 
 
 def test_integer_activations():
@@ -66,7 +76,20 @@ def test_float_remainder():
     a = np.array([7.5, -7.5, 0.3, 1e6, -0.0, np.inf, np.nan, 1.0, 2.0, -5.25] * 2, np.float32).reshape(4, 5)
     b = np.array([2, 2, 7, 9.5, 3, 2, 1, np.inf, 0, -2.5, -2, -3, 0.25, 4.5, -1, np.inf, 2, -np.inf, np.nan, 3])
     values = {"arg0": a, "arg1": b.astype(np.float32).reshape(4, 5)}
-    assert_close(run(module, values), run_reference(module, values), rtol=1e-6)
+    assert_close(run(module, values), run_reference(module, values), rtol=0, atol=0)
+
+
+def test_float_remainder_of_any_size():
+    """Also of quotients that no float holds."""
+    type = "tensor<5000xf32>"
+    module = graph(f"%y = rlx.binary mod %a, %b : ({type}, {type}) -> {type}", f"%a: {type}, %b: {type}", type, "%y")
+    random = np.random.default_rng(1)
+    a, b = (10.0 ** random.uniform(-30, 34, 5000) * random.choice([-1, 1], 5000) for _ in range(2))
+    # Quotients next to whole numbers, and equal numbers.
+    a[:2000] = np.float32(b[:2000]) * np.arange(2000)
+    values = {"arg0": a.astype(np.float32), "arg1": b.astype(np.float32)}
+    assert np.isfinite(values["arg0"]).all()
+    assert_close(run(module, values), run_reference(module, values), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("element", ["i32", "i64", "ui32"])

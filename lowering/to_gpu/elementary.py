@@ -9,70 +9,29 @@ from __future__ import annotations
 import math as pymath
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat
 
-from rlx_dialect.lowering.arithmetic import Real, constant
+from rlx_dialect.lowering.arithmetic import Real
 from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS, Expansion, floats, polynomial
-from rlx_dialect.xdsl_compat import Builder
+from rlx_dialect.lowering.words import Word
 
 _MAGIC = 12582912.0
 """1.5·2²³: added to a small number it leaves the nearest integer in the low bits of the sum."""
-
-
-def _bits(x: Real) -> SSAValue:
-    return x.b.insert(arith.BitcastOp(x.value, i32)).result
-
-
-def _of_bits(bits: SSAValue, like: Real) -> Real:
-    return Real(like.b.insert(arith.BitcastOp(bits, like.value.type)).result, like.b)
 
 
 def _fma(x: Real, y: Real | float, z: Real | float) -> Real:
     return x.apply(math.FmaOp, y, z)
 
 
-class _Int:
-    """An i32 to write formulas with."""
-
-    def __init__(self, value: SSAValue, b: Builder):
-        self.value, self.b = value, b
-
-    def _with(self, other: _Int | int) -> SSAValue:
-        return other.value if isinstance(other, _Int) else constant(other, i32, self.b)
-
-    def __add__(self, other: _Int | int) -> _Int:
-        return _Int(self.b.insert(arith.AddiOp(self.value, self._with(other))).result, self.b)
-
-    def __sub__(self, other: _Int | int) -> _Int:
-        return _Int(self.b.insert(arith.SubiOp(self.value, self._with(other))).result, self.b)
-
-    def __and__(self, other: _Int | int) -> _Int:
-        return _Int(self.b.insert(arith.AndIOp(self.value, self._with(other))).result, self.b)
-
-    def __or__(self, other: _Int | int) -> _Int:
-        return _Int(self.b.insert(arith.OrIOp(self.value, self._with(other))).result, self.b)
-
-    def __lshift__(self, other: int) -> _Int:
-        return _Int(self.b.insert(arith.ShLIOp(self.value, self._with(other))).result, self.b)
-
-    def __rshift__(self, other: int) -> _Int:
-        """With copies of the sign."""
-        return _Int(self.b.insert(arith.ShRSIOp(self.value, self._with(other))).result, self.b)
-
-    def differs(self, other: int) -> SSAValue:
-        return self.b.insert(arith.CmpiOp(self.value, self._with(other), "ne")).result
-
-
-def _nearest(x: Real) -> tuple[Real, _Int]:
+def _nearest(x: Real) -> tuple[Real, Word]:
     """The integer nearest to a number below 2²² as a float and as an integer; NaN gives NaN and any integer."""
     moved = x + _MAGIC
-    whole = _Int(_bits(moved), x.b) - 0x4B400000
+    whole = Word.of(moved) - 0x4B400000
     return moved - _MAGIC, whole
 
 
-def _power_of_two(exponent: _Int, like: Real) -> Real:
-    return _of_bits(((exponent + 127) << 23).value, like)
+def _power_of_two(exponent: Word, like: Real) -> Real:
+    return ((exponent + 127) << 23).as_real(like.value.type)
 
 
 def _exp(x: Real) -> Real:
@@ -89,9 +48,9 @@ def _exp(x: Real) -> Real:
 
 def _log(x: Real) -> Real:
     tiny = x.below(1.17549435e-38)
-    bits = _Int(_bits((x * 8388608.0).where(tiny, x)), x.b)
+    bits = Word.of((x * 8388608.0).where(tiny, x))
     exponent = (bits >> 23) - 126
-    mantissa = _of_bits(((bits & 0x7FFFFF) | 0x3F000000).value, x)
+    mantissa = ((bits & 0x7FFFFF) | 0x3F000000).as_real(x.value.type)
     assert isinstance(x.value.type, AnyFloat)
     e = Real(x.b.insert(arith.SIToFPOp(exponent.value, x.value.type)).result, x.b)
     e = (e - 23).where(tiny, e)
@@ -144,7 +103,7 @@ def _sine_and_cosine(x: Real) -> tuple[Real, Real]:
     cosine = _fma(terms * square, square, _fma(square, -0.5, r.const(1)))
     odd = (n & 1).differs(0)
 
-    def turned(value: Real, other: Real, flips: _Int) -> Real:
+    def turned(value: Real, other: Real, flips: Word) -> Real:
         chosen = other.where(odd, value)
         return (-chosen).where((flips & 2).differs(0), chosen)
 

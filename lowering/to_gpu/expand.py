@@ -10,11 +10,12 @@ from __future__ import annotations
 import math as pymath
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from xdsl.dialects import arith, gpu, math
+from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, f64, i1, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.lowering.scalar import Real, constant, convert_float
+from rlx_dialect.lowering.words import Word
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
 
 Expansion = Callable[[Operation, Builder], SSAValue | None]
@@ -148,22 +149,49 @@ def _toward_zero(x: Real) -> Real:
     return x.apply(math.CeilOp).where(x.below(0), x.apply(math.FloorOp))
 
 
-def _remainder(x: Real, y: Real) -> Real:
-    """x - y·trunc(x/y), with the sign of x.
+def _remainder(op: Operation, b: Builder) -> SSAValue | None:
+    """C's fmod, exact: a long division of the integers that the two are times a power of two, eight bits a round."""
+    type = op.results[0].type
+    if type not in (f32, f64):
+        return None
+    assert isinstance(type, AnyFloat)
+    fraction, infinite, bias = (23, 0xFF << 23, 127) if type == f32 else (52, 0x7FF << 52, 1023)
+    one = 1 << fraction
+    x, y = (Word.of(Real(o, b)) & (infinite | one - 1) for o in op.operands)
 
-    Exact for quotients below 2²⁴ where the device fuses multiplication and addition; else off by an ulp of x, which
-    next to a multiple of y makes the difference between 0 and y.
-    """
-    size = _abs(y)
-    quotient = _toward_zero(x / size)
-    rest = (-quotient).apply(math.FmaOp, size, x)
-    # The division may have rounded up to a whole number.
-    wrong = (rest * x).below(0)
-    rest = (rest + size.apply(math.CopySignOp, x)).where(wrong, rest)
-    # Nothing finite is a multiple of infinity.
-    finite = _abs(x).below(pymath.inf)
-    kept = x.b.insert(arith.AndIOp(finite, size.equals(pymath.inf))).result
-    return x.where(kept, rest).apply(math.CopySignOp, x)
+    def parts(size: Word) -> tuple[Word, Word]:
+        """An integer, and the exponent of what it is a multiple of; those of the least numbers are 1."""
+        exponent = size.down(fraction)
+        normal = exponent.differs(0)
+        return (size & one - 1) | exponent.const(one).where(normal, 0), exponent.where(normal, 1)
+
+    (left, high), (right, low) = parts(x), parts(y)
+    right = right.const(1).where(y.equals(0), right)
+    smaller = x.below(y)
+    apart = high.const(0).where(smaller, high - low)
+    first = (left << (apart & 7)) % right
+    rounds = apart.down(3)
+    eight = first.const(8)
+    block = Block(arg_types=[IndexType(), left.value.type])
+    inner = Builder(InsertPoint.at_end(block))
+    step = Word(block.args[1], inner)
+    shifted = Word(inner.insert(arith.ShLIOp(step.value, eight.value)).result, inner)
+    inner.insert(scf.YieldOp((shifted % right).value))
+    zero, unit = (constant(n, IndexType(), b) for n in (0, 1))
+    end = b.insert(arith.IndexCastOp(rounds.value, IndexType())).result
+    last = Word(b.insert(scf.ForOp(zero, end, unit, [first.value], block)).results[0], b)
+    # In MLIR's SPIR-V form what a loop of no rounds gives is undefined.
+    rest = last.where(rounds.differs(0), first)
+    # Times a power of two in two steps: it may itself be no normal number.
+    both = low + (bias + fraction)
+    half = both.down(1)
+    value = rest.to_real(type)
+    for part in (half, both - half):
+        value = value * ((part - fraction) << fraction).as_real(type)
+    value = x.as_real(type).where(smaller, value).apply(math.CopySignOp, Real(op.operands[0], b))
+    for defined in (x.below(infinite), y.below(infinite + 1), y.differs(0)):
+        value = value.where(defined, pymath.nan)
+    return value.value
 
 
 def _exp2(x: Real) -> Real:
@@ -339,7 +367,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "arith.minimumf": _extreme_float("olt"),
     "arith.minsi": _extreme("slt"),
     "arith.minui": _of_truth_values(arith.AndIOp),
-    "arith.remf": floats(_remainder, f64),
+    "arith.remf": _remainder,
     "arith.remsi": _rest,
     "arith.shrsi": _shift_right,
     "arith.sitofp": _to_float,

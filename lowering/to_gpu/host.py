@@ -148,7 +148,7 @@ class KernelModule:
     def write(self, name: str, spec: KernelSpec) -> list[Operation]:
         """The function of ``spec``, and the globals that it uses."""
         kernel = Kernel(name, spec, self.hardware)
-        spec.emit(kernel)
+        kernel.write_body()
         self.told[spec] = kernel.extents
         return kernel.finish()
 

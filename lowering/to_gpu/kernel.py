@@ -174,21 +174,23 @@ class LinearSpec(KernelSpec):
 
 
 def launch_grid(spec: KernelSpec, limit: int) -> Grid:
-    """The grid to launch; what a linear kernel has beyond ``limit`` along x goes on along y.
+    """The grid to launch: that of ``spec``, or, where a dimension is beyond ``limit``, one along x and y for all of it.
 
-    Some workgroups may then be more than were asked for. Raises ValueError where a dimension exceeds ``limit``.
+    Some workgroups may then be more than were asked for. Raises ValueError where that is too much too.
     """
-    x, y, z = spec.groups
-    if not is_known((x, y, z)):
+    groups = spec.groups
+    if not is_known(groups):
+        x, _, z = groups
         # An engine refuses what turns out to be too much where nothing can be folded.
         folds = isinstance(spec, LinearSpec) and isinstance(x, Sym)
-        return (least(x, limit), up(x, limit), z) if folds else (x, y, z)
-    if x > limit and isinstance(spec, LinearSpec):
-        y = -(-x // limit)
-        x = -(-x // y)
-    if max(x, y, z) > limit:
-        raise ValueError(f"a grid of {x}x{y}x{z} workgroups exceeds {limit} along a dimension")
-    return x, y, z
+        return (least(x, limit), up(x, limit), z) if folds else groups
+    if max(groups) <= limit:
+        return groups
+    count = product(groups)
+    y = -(-count // limit)
+    if y > limit:
+        raise ValueError(f"a grid of {count} workgroups exceeds {limit} along two dimensions")
+    return -(-count // y), y, 1
 
 
 def kernel_module(name: str, kernels: Sequence[Operation] = ()) -> gpu.ModuleOp:
@@ -206,6 +208,8 @@ class Kernel(Emitter):
         self._spec = spec
         self.hardware = hardware
         self._ids: dict[tuple[type[Operation], str], SSAValue] = {}
+        self._blocks: dict[str, Index] = {}
+        """The numbers of the workgroup along the dimensions of a grid that is folded."""
         self._globals: list[memref.GlobalOp] = []
         self._shared_bytes = 0
         self._extents: dict[Sym, SSAValue] = {}
@@ -236,11 +240,21 @@ class Kernel(Emitter):
 
     # The invocation.
 
+    def write_body(self) -> None:
+        """Write what the kernel is for; workgroups of a folded grid that nobody asked for do nothing."""
+        groups = self._spec.groups
+        if isinstance(self._spec, LinearSpec) or launch_grid(self._spec, self.hardware.max_groups) == groups:
+            self._spec.emit(self)
+            return
+        flat = self.linear_group()
+        self._blocks = dict(zip("zyx", self.split(flat, tuple(reversed(groups))), strict=True))
+        self.when(None if self.grid_is_exact else self.i_less(flat, product(groups)), lambda: self._spec.emit(self))
+
     def thread_id(self, dimension: OneOf["x", "y"] = "x") -> SSAValue:
         return self._id(gpu.ThreadIdOp, dimension)
 
     def block_id(self, dimension: OneOf["x", "y", "z"] = "x") -> SSAValue:
-        return self._id(gpu.BlockIdOp, dimension)
+        return self.index(self._blocks[dimension]) if self._blocks else self._id(gpu.BlockIdOp, dimension)
 
     def _id(self, op: type[gpu.ThreadIdOp | gpu.BlockIdOp], dimension: str) -> SSAValue:
         key = (op, dimension)
@@ -255,7 +269,7 @@ class Kernel(Emitter):
         return is_known(groups) and product(launch_grid(self._spec, self.hardware.max_groups)) == product(groups)
 
     def linear_group(self) -> Index:
-        """The number of this workgroup of a :class:`LinearSpec`."""
+        """The number of this workgroup where the grid counts them along x, and from there along y."""
         x, y, _ = launch_grid(self._spec, self.hardware.max_groups)
         if x * y == 1:
             return 0
