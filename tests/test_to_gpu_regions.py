@@ -39,11 +39,12 @@ def pattern(region: type) -> ModuleOp:
     return graph(body, f"%x: {SMALL}", result, "%y")
 
 
-CLAIMED = [(t, r) for t in HARDWARE for r in PATTERNS if r in TARGETS[t].claims]
+GPUS = [t for t in TARGETS if t in HARDWARE]
+CLAIMED = [(t, r) for t in GPUS for r in PATTERNS if r in TARGETS[t].claims]
 
 
 def test_every_gpu_claims_all_three():
-    assert len(CLAIMED) == 3 * len(HARDWARE)
+    assert len(CLAIMED) == 3 * len(GPUS)
 
 
 @pytest.mark.parametrize(("target", "region"), CLAIMED)
