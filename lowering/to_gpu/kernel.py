@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     UnitAttr,
@@ -385,7 +386,7 @@ class Kernel(Emitter):
                 self.op(arith.ExtUIOp(self.exchange(self.op(arith.TruncIOp(part, i32)), apart), i64)) for part in parts
             )
             return self.op(arith.OrIOp(low, self.op(arith.ShLIOp(high, half))))
-        if type not in (f32, i32):
+        if isinstance(type, IntegerType) and type != i32:
             return self.op(arith.TruncIOp(self.exchange(self.op(arith.ExtUIOp(value, i32)), apart), type))
         shuffle = ShuffleOp(value, self.constant(apart, i32), self.constant(self.hardware.subgroup, i32))
         return self.b.insert(shuffle).result
