@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from linalg_helpers import built, compare, with_edges
-from op_cases import CASES
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.ops.contraction import FusedSwiGLUOp, MatMulOp
 from rlx_dialect.ops.convolution import ConvOp, PoolOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
 from rlx_dialect.ops.reduction import SoftmaxOp
+from rlx_dialect.ops.shape import TransposeOp
 
 DOUBLES = ("gelu", "gelu_approx", "tanh", "sin", "cos", "tan", "atan", "erf", "mish")
 
@@ -32,9 +32,11 @@ def test_f64_edges():
     with_edges(module, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if {"index", "complex<f32>"} & c.dtypes], ids=lambda c: c.id)
-def test_complex_numbers_and_indices(case):
-    compare(case.module(), case.values(), rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("shape", ["2x3x4", "?x?x?"])
+def test_transpositions_of_complex_numbers(shape: str):
+    module = built({"x": f"tensor<{shape}xcomplex<f32>>"}, lambda x: [TransposeOp(x, [2, 0, 1])])
+    numbers = np.random.default_rng(0).standard_normal((2, 3, 4, 2))
+    compare(module, {"x": (numbers[..., 0] + 1j * numbers[..., 1]).astype(np.complex64)})
 
 
 def test_extents_of_run_time():

@@ -23,6 +23,8 @@ from rlx_dialect.ops.normalization import (
     FusedResidualLnOp,
     FusedResidualRmsNormOp,
     GatedResidualOp,
+    GroupNormOp,
+    LayerNorm2dOp,
     LayerNormOp,
     RmsNormOp,
 )
@@ -88,6 +90,13 @@ def test_products_with_dynamic_extents():
         shapes = {"x": (batch, rows, 5), "w": (5, 6), "b": (batch, 5, columns), "bias": (6,)}
         values.append({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
     compare(module, *values)
+
+
+def test_products_of_no_columns():
+    """IREE fails to divide by their number."""
+    elements = ("f32", "f16", "i8")
+    types = {f"{name}_{e}": f"tensor<{shape}x{e}>" for e in elements for name, shape in (("x", "?x0"), ("w", "0x4"))}
+    compare(built(types, lambda *v: [MatMulOp(x, w) for x, w in zip(v[::2], v[1::2], strict=True)]))
 
 
 def test_an_outer_product_sums_nothing():
@@ -178,6 +187,23 @@ def test_norms_with_dynamic_extents():
         lambda x, g: [LayerNormOp(x, g, g, eps=1e-5), FusedResidualRmsNormOp(x, x, g, g, eps=1e-5, sum_result=True)],
     )
     compare(module, dynamic=8, atol=1e-5)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_norms_of_groups_and_channels(element: str):
+    def make(x: SSAValue, g: SSAValue, y: SSAValue, h: SSAValue) -> list[RlxOp]:
+        return [
+            GroupNormOp(x, g, g, num_groups=2, eps=1e-5),
+            LayerNorm2dOp(x, g, g, eps=1e-5),
+            GroupNormOp(y, h, h, num_groups=3, eps=1e-5),
+        ]
+
+    def types(*shapes: str) -> dict[str, str]:
+        return {name: f"tensor<{shape}x{element}>" for name, shape in zip("xgyh", shapes, strict=True)}
+
+    limits = {"rtol": TOLERANCE[element], "atol": {"f32": 1e-5, "f16": 4e-3}[element]}
+    compare(built(types("2x6x5x3", "6", "4x3", "3"), make), **limits)
+    compare(built(types("?x?x?x?", "?", "?x6", "6"), make), dynamic=4, **limits)
 
 
 def test_each_norm_carries_the_barrier_once():

@@ -77,8 +77,8 @@ def _matrix_product(c: Conversion, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     rows, inner = c.extents(lhs)
     _, columns = c.extents(rhs)
     element = element_of(lhs)
-    if wide_element(element) != element:
-        # xDSL's matmul operation does not take operands narrower than its result.
+    if wide_element(element) != element or inner == 0:
+        # xDSL's matmul operation does not take operands narrower than its result, and IREE's none without columns.
         return contract(c, [rows, columns, inner], (lhs, [0, 2]), (rhs, [2, 1]), [2])
     init = c.filled([rows, columns], element, 0)
     return c.made(linalg.MatmulOp([lhs, rhs], [init]), [rows, columns])

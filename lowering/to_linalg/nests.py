@@ -1,13 +1,14 @@
-"""Attributes of loop nests and of reshapes."""
+"""Attributes of loop nests and of reshapes, and a transposition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, i32, i64
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i32, i64
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 Access = int | AffineExpr
@@ -43,3 +44,16 @@ def apart(rank: int, axis: int, count: int) -> list[list[int]]:
 
 def reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
     return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
+
+
+def transposition(value: SSAValue, init: SSAValue, perm: Sequence[int]) -> linalg.TransposeOp:
+    """The linalg operation, which xDSL's constructor does not make for complex numbers."""
+    assert isinstance(init.type, TensorType)
+    block = Block(arg_types=[init.type.element_type] * 2)
+    block.add_op(linalg.YieldOp(block.args[0]))
+    return linalg.TransposeOp.create(
+        operands=[value, init],
+        result_types=[init.type],
+        properties={"permutation": DenseArrayBase.from_list(i64, list(perm))},
+        regions=[Region(block)],
+    )

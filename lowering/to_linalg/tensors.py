@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, cf, scf, tensor
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IndexType,
     TensorType,
     UnitAttr,
-    i64,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -26,8 +24,9 @@ from xdsl.ir.affine import AffineConstantExpr
 
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.arithmetic import constant
+from rlx_dialect.lowering.to_linalg import nests
 from rlx_dialect.lowering.to_linalg.extents import Extent, Product, Symbols, regroup
-from rlx_dialect.lowering.to_linalg.nests import Access, apart, indexing_maps, iterators, reassociation, segments
+from rlx_dialect.lowering.to_linalg.nests import Access
 from rlx_dialect.shapes import DYNAMIC, Shape, broadcast, product
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
@@ -208,6 +207,8 @@ class Tensors:
         kept = [axis for axis in range(len(loops)) if axis not in reduced]
         extents = [loops[axis] for axis in kept]
         init = self.filled(extents, element, start) if reduced else self.empty(extents, element)
+        if any(loops[axis] == 0 for axis in reduced):
+            return init
         block = Block(arg_types=[*(element_of(value) for value, _ in inputs), element])
         inner = Builder(InsertPoint.at_end(block))
         arguments: list[SSAValue] = [*block.args] if reduced else [*block.args[:-1]]
@@ -216,9 +217,11 @@ class Tensors:
             operands=[*(value for value, _ in inputs), init],
             result_types=[init.type],
             properties={
-                "indexing_maps": indexing_maps(len(loops), tuple(tuple(access) for _, access in inputs), tuple(kept)),
-                "iterator_types": iterators(len(loops), tuple(reduced)),
-                "operandSegmentSizes": segments(len(inputs)),
+                "indexing_maps": nests.indexing_maps(
+                    len(loops), tuple(tuple(access) for _, access in inputs), tuple(kept)
+                ),
+                "iterator_types": nests.iterators(len(loops), tuple(reduced)),
+                "operandSegmentSizes": nests.segments(len(inputs)),
             },
             regions=[Region(block)],
         )
@@ -394,7 +397,7 @@ class Tensors:
             return value
         type = TensorType(element_of(value), static_shape(extents))
         op = tensor.CollapseShapeOp.create(
-            operands=[value], result_types=[type], properties={"reassociation": reassociation(groups)}
+            operands=[value], result_types=[type], properties={"reassociation": nests.reassociation(groups)}
         )
         return self.made(op, extents)
 
@@ -403,18 +406,17 @@ class Tensors:
             return value
         shape = static_shape(extents)
         type = TensorType(element_of(value), shape)
-        op = tensor.ExpandShapeOp(value, self.dynamic(extents), reassociation(groups), shape, type)
+        op = tensor.ExpandShapeOp(value, self.dynamic(extents), nests.reassociation(groups), shape, type)
         return self.made(op, extents)
 
     def split(self, value: SSAValue, axis: int, parts: Sequence[Extent]) -> SSAValue:
         """``axis`` as several axes, whose extents have the product of its own when the program runs."""
         extents = self.extents(value)
-        product = self.extent(self.symbols.of(parts))
-        self.require_equal(extents[axis], product)
+        self.require_equal(extents[axis], self.extent(self.symbols.of(parts)))
         after = [*extents[:axis], *parts, *extents[axis + 1 :]]
         if isinstance(extents[axis], int):
             return self.reshape(value, after)
-        return self._expand(value, apart(len(extents), axis, len(parts)), after)
+        return self._expand(value, nests.apart(len(extents), axis, len(parts)), after)
 
     def join(self, value: SSAValue, axis: int, whole: Extent) -> SSAValue:
         """Two axes from ``axis`` on as one of the extent ``whole``, which is their product."""
@@ -422,7 +424,7 @@ class Tensors:
         after = [*extents[:axis], whole, *extents[axis + 2 :]]
         if isinstance(whole, int):
             return self.reshape(value, after)
-        return self._collapse(value, apart(len(after), axis, 2), after)
+        return self._collapse(value, nests.apart(len(after), axis, 2), after)
 
     def slice(
         self,
@@ -489,7 +491,7 @@ class Tensors:
             return value
         extents = [self.extents(value)[p] for p in perm]
         init = self.empty(extents, element_of(value))
-        return self.made(linalg.TransposeOp(value, init, DenseArrayBase.from_list(i64, list(perm)), init.type), extents)
+        return self.made(nests.transposition(value, init, perm), extents)
 
 
 def counters(b: Builder, count: int) -> list[SSAValue]:
