@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import on_cpu
 import pytest
 from helpers import assert_close, graph, parse
-from on_device import check, dims, launches, run, several, tensor
+from on_device import check, dims, launches, lower, run, several, tensor
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind, CompareKind
 from rlx_dialect.dtypes import Array
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering import LoweringError
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
 from rlx_dialect.ops.elementwise import BITWISE, INTEGER_ACTIVATIONS
 from rlx_dialect.samples import EDGES, random_values
 
@@ -267,3 +270,11 @@ def test_region_with_more_operands_than_buffers_is_taken_apart():
       }}"""
     arguments = ", ".join(f"%a{i}: tensor<5xf32>" for i in range(count))
     assert launches(check(graph(body, arguments, "tensor<5xf32>", "%y"))) == count - 1
+
+
+def test_more_buffers_than_a_kernel_may_have_are_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(HARDWARE, "wgpu", replace(HARDWARE["wgpu"], max_buffers=2))
+    type = "tensor<5xf32>"
+    module = graph(f"%y = rlx.binary add %a, %b : ({type}, {type}) -> {type}", f"%a: {type}, %b: {type}", type, "%y")
+    with pytest.raises(LoweringError, match="rlx.binary %y: a kernel takes 3 buffers, wgpu at most 2"):
+        lower(module)

@@ -67,7 +67,10 @@ class MapSpec(ElementSpec):
             self._lanes(k, lambda access: (access, [*coordinates[:-1], position]), 1)
             return []
 
-        k.when(k.i_less(end, k.i_add(first, lanes)), lambda: k.loop(first, end, 1, [], single))
+        def singles() -> None:
+            k.loop(first, end, 1, [], single)
+
+        k.when(k.i_less(end, k.i_add(first, lanes)), singles)
 
     def _lanes(self, k: Kernel, at: Place, count: int) -> None:
         """Write ``count`` elements side by side along the last axis."""
