@@ -276,5 +276,5 @@ def test_more_buffers_than_a_kernel_may_have_are_an_error(monkeypatch: pytest.Mo
     monkeypatch.setitem(HARDWARE, "wgpu", replace(HARDWARE["wgpu"], max_buffers=2))
     type = "tensor<5xf32>"
     module = graph(f"%y = rlx.binary add %a, %b : ({type}, {type}) -> {type}", f"%a: {type}, %b: {type}", type, "%y")
-    with pytest.raises(LoweringError, match="rlx.binary %y: a kernel takes 3 buffers, wgpu at most 2"):
+    with pytest.raises(LoweringError, match=r"rlx.binary %y: a kernel takes 3 buffers, wgpu at most 2"):
         lower(module)

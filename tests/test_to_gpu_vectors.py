@@ -21,7 +21,8 @@ from rlx_dialect.samples import random_values
 
 def lanes(module: ModuleOp, kind: type[vector.LoadOp | vector.StoreOp] = vector.LoadOp) -> list[int]:
     """Elements of each vector that kernels load or store."""
-    types = [(op.result if isinstance(op, vector.LoadOp) else op.vector).type for op in module.walk() if type(op) is kind]
+    found = [op for op in module.walk() if isinstance(op, kind)]
+    types = [(op.result if isinstance(op, vector.LoadOp) else op.vector).type for op in found]
     return [t.element_count() for t in types if isinstance(t, VectorType)]
 
 

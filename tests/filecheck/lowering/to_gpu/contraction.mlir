@@ -1,4 +1,4 @@
-// RUN: rlx-opt -p "rlx-lower-to-gpu{target=metal}" %s | filecheck %s
+// RUN: rlx-opt -p "rlx-lower-to-gpu{target=metal matrix-units=false}" %s | filecheck %s
 
 // A transposed operand is read where it lies, the weight's batch is folded into the rows, and bias and activation
 // are part of the kernel. 2 x 96 x 130 results are 6 x 5 tiles of 32 x 32.
