@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ModuleOp,
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from rlx_dialect.dtypes import Array, storage_dtype
 from rlx_dialect.graph import main_function
@@ -65,6 +66,10 @@ _ELEMENT_KINDS = {"f": "FLOAT", "i": "SINT", "u": "UINT", "b": "BOOL", "c": "COM
 _RUNTIME_HINT = "pip install 'rlx-dialect[run]' (iree-base-runtime)"
 
 
+_VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp)
+"""Operations whose result may lie where their first operand does."""
+
+
 class IreeExecutable:
     """A module compiled by IREE, with its parameters packed, on one CPU device.
 
@@ -75,8 +80,8 @@ class IreeExecutable:
         import iree.runtime as rt
 
         self._signature = signature
-        # IREE 3.13 scatters into an input without a copy, and so would into the caller's memory.
-        self._reads_in_place = not any(map(is_scatter, function.walk()))
+        # IREE 3.13 writes over a part of an input without a copy, and so would over the caller's memory.
+        self._reads_in_place = not any(is_scatter(op) or _is_written_over(op) for op in function.walk())
         # A device of the process, never freed: freeing a local-task device crashes in IREE 3.13.
         self._device = rt.get_device(driver)
         index = rt.ParameterIndex()
@@ -162,6 +167,16 @@ def _tiles_data(module: ModuleOp) -> bool:
 def _require_runtime() -> None:
     if find_spec("iree") is None or find_spec("iree.runtime") is None:
         raise ToolMissing(f"iree.runtime is not installed; it comes with: {_RUNTIME_HINT}")
+
+
+def _is_written_over(op: Operation) -> bool:
+    """Whether ``op`` puts a value in the place of a part of what may be an input."""
+    if not isinstance(op, tensor.InsertSliceOp):
+        return False
+    whole = op.dest
+    while isinstance(whole.owner, _VIEWS):
+        whole = whole.owner.operands[0]
+    return isinstance(whole, BlockArgument)
 
 
 @dataclass(frozen=True)
