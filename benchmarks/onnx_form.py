@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -29,7 +29,6 @@ HIDDEN_SCORE = -1e9
 """What exporters add to the score of a key that is not seen."""
 
 T = TypeVar("T", bound=RlxOp)
-Attributes = int | float | str | Sequence[int]
 _WRITERS: dict[type[RlxOp], Callable[[OnnxForm, RlxOp], str]] = {}
 
 
@@ -66,7 +65,7 @@ class OnnxForm:
     def integers(self, *values: int) -> str:
         return self.store(np.array(values, np.int64))
 
-    def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Attributes) -> str:
+    def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
         """A node; the name of its result, of its first one where it has several."""
         names = [f"{kind}_{len(self.nodes)}{'' if i == 0 else f'_{i}'}" for i in range(outputs)]
         self.nodes.append(helper.make_node(kind, inputs, names, **attributes))
