@@ -7,7 +7,7 @@ The tests of a target run these: each operation in the dtypes, forms and shapes,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -161,7 +161,16 @@ def _found() -> list[OpCase]:
                 case = _case(op, f"{op.name.removeprefix('rlx.')}-{path.stem}-{function.sym_name.data}-{number}")
                 cases.setdefault(case.text, case)
                 number += 1
-    return sorted(cases.values(), key=lambda c: (c.op, c.id))
+    found = [*cases.values(), *_in_f32(list(cases.values()))]
+    return sorted(found, key=lambda c: (c.op, c.id))
+
+
+def _in_f32(cases: list[OpCase]) -> Iterator[OpCase]:
+    """Operations that are shown in bf16 only, which not every target has, in f32 too."""
+    for op in {c.op for c in cases} - {c.op for c in cases if "bf16" not in c.dtypes}:
+        case = min((c for c in cases if c.op == op), key=lambda c: (not c.static, c.id))
+        dtypes = case.dtypes - {"bf16"} | {"f32"}
+        yield replace(case, id=f"{case.id}-f32", text=case.text.replace("bf16", "f32"), dtypes=dtypes)
 
 
 @cache

@@ -55,7 +55,7 @@ def test_a_failing_case_is_named(monkeypatch: pytest.MonkeyPatch):
         assert bad not in cases, "no such code"
 
     monkeypatch.setattr("test_gpu_code_cases.lowered_cases", lambda cases, target: list(cases))
-    monkeypatch.setitem(CHECKS, "cuda", check)  # pyright: ignore
+    monkeypatch.setitem(CHECKS, "cuda", check)
     assert _problem([good, bad], "cuda") is not None
     (named,) = _one_by_one([good, bad], "cuda")
     assert named.startswith(f"{bad.id}: AssertionError: no such code")

@@ -19,7 +19,6 @@ from rlx_dialect.interpreter import run_reference
 REFUSED = [case for case in CASES if is_refused(case, "wgpu")]
 RUN = [case for case in CASES if case not in REFUSED]
 OTHER_ELEMENTS = {
-    "bf16": ["axial_rope_2d", "fma", "group_norm_backward_gamma", "kv_append", "where"],
     "i8": ["dequant_matmul", "dequantize", "gather_elements", "q_conv2d", "q_matmul", "quantize"],
     "ui8": ["scaled_dequantize", "scaled_matmul", "scaled_quantize"],
 }
