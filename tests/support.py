@@ -122,7 +122,8 @@ def document(found: Iterable[Finding]) -> str:
 
 def _cell(op: type[RlxOp], column: Column, cases: Mapping[str, str], notes: dict[str, int]) -> str:
     path = "native" if lowerings_of(column.backend).get(op) is not None else "decomposed"
-    refused = [reason for reason in cases.values() if reason]
+    # In one order, whichever test is done first.
+    refused = [cases[case] for case in sorted(cases) if cases[case]]
     numbers = sorted({notes.setdefault(reason, len(notes) + 1) for reason in refused})
     marks = f" ({', '.join(map(str, numbers))})" if numbers else ""
     if len(refused) == len(cases):

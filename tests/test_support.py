@@ -36,3 +36,8 @@ def test_document_says_native_decomposed_shares_and_reasons():
 def test_a_target_that_takes_no_form_has_a_dash():
     text = document([Finding(f.column, f.case, "not at all") for f in everything()])
     assert "✓ " not in text.partition("|---|")[2]
+
+
+def test_the_order_in_which_tests_end_makes_no_difference():
+    found = [Finding(f.column, f.case, f"reason {number % 7}") for number, f in enumerate(everything())]
+    assert document(found) == document(found[::-1])
