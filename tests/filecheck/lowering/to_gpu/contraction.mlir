@@ -18,7 +18,7 @@
 // CHECK-NEXT:         scf.yield
 // CHECK:            "gpu.barrier"() : () -> ()
 // CHECK:          arith.addf
-// CHECK:          arith.maximumf
+// CHECK:          arith.cmpf ogt
 // CHECK:        known_block_size = array<i32: 16, 16, 1>
 func.func @linear(%x: tensor<2x96x40xf32>, %w: tensor<130x40xf32>, %b: tensor<130xf32>) -> tensor<2x96x130xf32> {
   %t = rlx.transpose %w {perm = [1, 0]} : tensor<130x40xf32> -> tensor<40x130xf32>
