@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 
 from rlx_dialect.dtypes import Array, storage_dtype
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
 from rlx_dialect.lowering.to_gpu.kernel import SHARED_SPACE
 from rlx_dialect.runtime.amd import CHIPS, code_object
@@ -224,5 +225,5 @@ def _bytes(type: MemRefType) -> int:
 def test_a_kernel_that_shares_too_much_is_refused(monkeypatch: pytest.MonkeyPatch):
     with_hardware(monkeypatch, shared_bytes=512)
     type = "tensor<2x5000xf32>"
-    with pytest.raises(Exception, match="a kernel shares 1024 bytes in a workgroup, wgpu 512"):
+    with pytest.raises(LoweringError, match="a kernel shares 1024 bytes in a workgroup, wgpu 512"):
         lower(graph(f"%y = rlx.softmax %x : {type}", f"%x: {type}", type, "%y"))

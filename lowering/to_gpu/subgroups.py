@@ -34,6 +34,7 @@ def _rewrite(function: gpu.FuncOp, shuffles: list[ShuffleOp]) -> None:
     thread = start.insert(gpu.ThreadIdOp(gpu.DimensionAttr(gpu.DimensionEnum.X))).result
     memories: dict[Attribute, SSAValue] = {}
     for op in shuffles:
+        assert op.mode.mode.data == "xor"
         type = op.value.type
         if type not in memories:
             space = IntegerAttr(SHARED_SPACE, 64)
