@@ -6,6 +6,7 @@
   (:data:`BARRIER`). The tensors that it reads pass through ``util.optimization_barrier`` first, for it and for
   everything below it: without that, whole blocks are fused into dispatches that are slow or do not compile.
 - So do the terms of a reduction that are all one number (:mod:`.iree_sums`).
+- And the operands of batched products of odd sizes (:mod:`.iree_products`).
 - A loop with the mark :data:`SCATTER` becomes ``iree_linalg_ext.scatter``: 512 rows into 30,000 in half a
   millisecond, where the loop would read every index back to the host.
 - Functions of f64 that IREE has no code for are written as arithmetic (:mod:`rlx_dialect.lowering.double`).
@@ -41,6 +42,7 @@ from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.lowering.double import DOUBLES
 from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_linalg import BARRIER, SCATTER
+from rlx_dialect.runtime.iree_products import padded_operands
 from rlx_dialect.runtime.iree_sums import joins_one_number
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Printer, Rewriter
 
@@ -125,14 +127,17 @@ def _loop_to_scatter(loop: scf.ForOp) -> None:
 def _insert_barriers(function: FuncOp) -> None:
     orders: dict[Block, dict[Operation, int]] = {}
     for op in list(function.walk()):
-        if op.attributes.pop(BARRIER, None) is None and not joins_one_number(op):
+        behind_barriers: Sequence[SSAValue] = padded_operands(op)
+        if op.attributes.pop(BARRIER, None) is not None or joins_one_number(op):
+            behind_barriers = op.operands[: len(op.operands) - len(op.results)]
+        if not behind_barriers:
             continue
         assert isinstance(op, LinalgStructuredOperation)
         assert op.parent is not None
         if op.parent not in orders:
             orders[op.parent] = {other: index for index, other in enumerate(op.parent.ops)}
         order = orders[op.parent]
-        for value in dict.fromkeys(op.operands[: len(op.operands) - len(op.results)]):
+        for value in dict.fromkeys(behind_barriers):
             if isinstance(value.type, TensorType) and not _is_made_of_arguments(value):
                 behind = _barrier(value, Builder(InsertPoint.before(op)))
                 value.replace_uses_with_if(

@@ -194,6 +194,42 @@ func.func @main(%x: tensor<1xf32> {rlx.input = "x"}, %w: tensor<?x1xf32> {rlx.pa
     np.testing.assert_array_equal(found, [5.0])
 
 
+PRODUCTS = [(2, "", 3, 6, 8), (2, "", 17, 6, 8), (3, "", 3, 33, 65), (2, "3x", 1, 6, 8), (2, "3x", 5, 9, 7)]
+"""Batches, further rows, rows, inner extent, columns."""
+
+
+def test_rows_that_are_computed_and_padded():
+    """IREE's data tiling fuses a softmax, or a norm, into the tiling of its rows, with sums of other rows."""
+    arguments: dict[str, str] = {}
+    lines: list[str] = []
+    outputs: dict[str, str] = {}
+    for n, (batch, more, rows, inner, columns) in enumerate(PRODUCTS):
+        a, y = (f"tensor<{batch}x{more}{rows}x{last}xf32>" for last in (inner, columns))
+        b, c = (f"tensor<{batch}x{'1x' if more else ''}{s}xf32>" for s in (f"{inner}x{columns}", f"{columns}x{inner}"))
+        perm = "[0, 1, 3, 2]" if more else "[0, 2, 1]"
+        arguments |= {f"a{n}": a, f"b{n}": b, f"c{n}": c}
+        lines += [
+            f"%p{n} = rlx.softmax %a{n} {{axis = -1}} : {a} -> {a}",
+            f"%y{n} = rlx.matmul %p{n}, %b{n} : ({a}, {b}) -> {y}",
+            f"%s{n} = rlx.softmax %c{n} {{axis = -1}} : {c} -> {c}",
+            f"%t{n} = rlx.transpose %s{n} {{perm = {perm}}} : {c} -> {b}",
+            f"%z{n} = rlx.matmul %a{n}, %t{n} : ({a}, {b}) -> {y}",
+        ]
+        outputs |= {f"%y{n}": y, f"%z{n}": y}
+    module = graph(
+        "\n".join(lines),
+        ", ".join(f"%{name}: {type}" for name, type in arguments.items()),
+        ", ".join(outputs.values()),
+        ", ".join(outputs),
+    )
+    values = random_values(module)
+    expected = run_reference(module, values)
+    run_pipeline(module, "rlx-lower-to-linalg")
+    found = ENGINE.compile(module, {}).run(values)
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)
+
+
 def test_attention_of_one_head_and_an_unknown_batch():
     """IREE's data tiling gives other values here."""
     x = "tensor<?x3x2xf32>"

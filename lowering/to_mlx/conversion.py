@@ -33,19 +33,7 @@ Lowering = Callable[[Any, Writer], "str | Sequence[str]"]
 
 LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
 lowers = LOWERINGS.lowers
-
-Decline = Callable[[Any], "str | None"]
-_DECLINES: dict[type[Operation], Decline] = {}
-
-
-def declines(*op_types: type[Operation]) -> Callable[[Decline], Decline]:
-    """Registers the decorated check: why an operation of these classes is decomposed after all."""
-
-    def register(check: Decline) -> Decline:
-        _DECLINES.update(dict.fromkeys(op_types, check))
-        return check
-
-    return register
+declines = LOWERINGS.declines
 
 
 @LOWERINGS.declining
@@ -55,8 +43,7 @@ def _why_not(op: Operation, target: str) -> str | None:
             dtype(element_of(value))
     except NotLowered as error:
         return str(error)
-    check = _DECLINES.get(type(op))
-    return None if check is None else check(op)
+    return None
 
 
 _SHORT = {
@@ -98,9 +85,9 @@ class _Module:
             if not isinstance(op, RlxOp):
                 raise NotLowered("it is not of the RLX dialect")
             lowering = LOWERINGS.get(type(op))
-            why = _why_not(op, "mlx")
+            why = LOWERINGS.why_not(op, "mlx")
             if lowering is None or why is not None:
-                raise NotLowered(why or "MLX has no form of its own for it")
+                raise NotLowered(why)
             found = lowering(op, w)
             expressions = [found] if isinstance(found, str) else found
         except NotLowered as error:
