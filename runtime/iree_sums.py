@@ -44,8 +44,8 @@ def joins_one_number(op: Operation) -> bool:
 def _yields_constant(op: linalg.GenericOp) -> bool:
     """What a reduction gathered so far counts as known."""
     block = op.body.block
-    known = dict(zip(block.args, op.inputs, strict=False))
-    gathered = {argument: argument for argument in block.args[len(op.inputs) :]}
+    known: dict[SSAValue, SSAValue] = dict(zip(block.args, op.inputs, strict=False))
+    gathered: dict[SSAValue, SSAValue] = {argument: argument for argument in block.args[len(op.inputs) :]}
     assert block.last_op is not None
     return all(_is_constant(value, known | gathered) for value in block.last_op.operands)
 
