@@ -31,6 +31,20 @@ def test_convolutions(element: str):
     compare(module, rtol=TOLERANCE.get(element, 0), atol=1e-5)
 
 
+def test_one_window_that_leaves_something_over():
+    """IREE takes the axis to be as long as the window then, and finds that it is not."""
+    module = built(
+        {"x": "tensor<1x2x3x7xf32>", "w": "tensor<3x2x2x2xf32>", "d": "tensor<2x1x2x2xf32>"},
+        lambda x, w, d: [
+            ConvOp(x, w, stride=[2, 4]),
+            ConvOp(x, d, groups=2, stride=[2, 4], dilation=[1, 2]),
+            PoolOp("max", x, [2, 2], stride=[2, 2]),
+            PoolOp("mean", x, [2, 3], stride=[3, 5], padding=[0, 1]),
+        ],
+    )
+    compare(module, atol=1e-5)
+
+
 def test_convolutions_with_dynamic_extents():
     module = built(
         {

@@ -53,6 +53,19 @@ def lower_resize(op: ResizeNearest2xOp, c: Conversion) -> SSAValue:
     return resize_nearest_2x(c, c.value(op.input))
 
 
+def _reached(c: Conversion, x: SSAValue, window: Window, first: int, output: Sequence[int]) -> SSAValue:
+    """The padded operand, whose spatial axes start at ``first``, without what one window alone leaves over.
+
+    IREE drops loops of one round, and takes such an axis to be as long as the window.
+    """
+    extents = c.extents(x)
+    kept = list(extents)
+    for axis, (span, positions) in enumerate(zip(window.span, output, strict=True), first):
+        if positions == 1:
+            kept[axis] = span
+    return x if kept == extents else c.slice(x, [0] * len(kept), kept)
+
+
 def _result_extents(c: Conversion, window: Window, extents: Sequence[Extent], known: Sequence[int]) -> list[Extent]:
     """The spatial extents of the result for those of the padded operand."""
     result: list[Extent] = []
@@ -108,7 +121,7 @@ def _channels_last(
 ) -> SSAValue:
     """Channels last in the operand x and the result: the innermost loop is then over adjacent elements."""
     rank = len(output)
-    x = padded(c, x, [(0, 0), *window.padding, (0, 0)], 0)
+    x = _reached(c, padded(c, x, [(0, 0), *window.padding, (0, 0)], 0), window, 1, output)
     batch, *extents, channels = c.extents(x)
     spatial = _result_extents(c, window, extents, output)
     inputs, outputs = (c.quotient(e, groups) for e in (channels, c.extents(weight)[0]))
@@ -172,8 +185,10 @@ def pool(op: PoolOp, c: Conversion) -> SSAValue:
     element = element_of(x)
     own = c.extents(x)
     x = padded(c, x, [(0, 0), (0, 0), *window.padding], scalar.neutral(COMBINES[kind], op.element(0)))
+    output = shape_of(op.result)[2:]
+    x = _reached(c, x, window, 2, output)
     extents = c.extents(x)
-    spatial = _result_extents(c, window, extents[2:], shape_of(op.result)[2:])
+    spatial = _result_extents(c, window, extents[2:], output)
     loops = [*extents[:2], *spatial, *window.kernel]
     # Nothing but this tensor, whose elements are not used, has the extents of the window.
     shape = Read(c.empty(window.kernel, element), tuple(range(2 + rank, 2 + 2 * rank)))
