@@ -16,6 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from rlx_dialect.dtypes import Array
+from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
 from rlx_dialect.lowering.to_gpu.simdgroup import SIMDGROUP
 from rlx_dialect.runtime.kernels import DeviceError
 from rlx_dialect.runtime.launch_plan import Launch, LaunchPlan, LaunchPlans, launch_plans
@@ -27,6 +28,9 @@ _PACKAGE = "Metal"
 _DECLARED = re.compile(r"^kernel void (\w+)\(", re.MULTILINE)
 _MOST_BUFFERS = 31
 """Entries of the table of buffer arguments."""
+
+_WIDTH = HARDWARE["metal"].subgroup
+"""Threads that exchange registers in kernels that do."""
 
 _MATH_MODE_SAFE = 0
 """MTLMathModeSafe, which PyObjC has since macOS 15."""
@@ -80,6 +84,8 @@ class MetalExecutable(PlanExecutable):
         self._buffers: list[Any] = []
         self._pending: list[Any] = []
         self._queue = device.newCommandQueue()
+        self._exchanging: set[str] = set()
+        """Kernels whose threads exchange registers."""
         self._pipelines = {k.name: self._pipeline(k) for k in kernels if k.name in plans.kernels}
         super().__init__(plans, weights)
 
@@ -89,6 +95,8 @@ class MetalExecutable(PlanExecutable):
         library, error = self._device.newLibraryWithSource_options_error_(text, self._options(), None)
         if library is None:
             raise DeviceError(f"Metal refuses kernel '{kernel.name}': {error}")
+        if "simd_" in text or "simdgroup_" in text:
+            self._exchanging.add(kernel.name)
         # SPIRV-Cross gives a kernel another name where its own is a word of the language.
         declared = _DECLARED.search(text)
         function = library.newFunctionWithName_(declared[1] if declared else kernel.name)
@@ -116,7 +124,12 @@ class MetalExecutable(PlanExecutable):
             if count > most:
                 problems.append(f"kernel '{launch.kernel}' takes {count} buffers, at most {most}")
             x, y, z = launch.block
-            threads, most = x * y * z, int(self._pipelines[launch.kernel].maxTotalThreadsPerThreadgroup())
+            pipeline = self._pipelines[launch.kernel]
+            width = int(pipeline.threadExecutionWidth())
+            # GPUs of Intel's in older Macs have other widths, and would give wrong values without a word.
+            if launch.kernel in self._exchanging and width != _WIDTH:
+                problems.append(f"kernel '{launch.kernel}' wants simdgroups of {_WIDTH} threads, not of {width}")
+            threads, most = x * y * z, int(pipeline.maxTotalThreadsPerThreadgroup())
             if threads > most:
                 problems.append(f"kernel '{launch.kernel}' wants {threads} threads in a threadgroup, at most {most}")
         most = int(self._device.maxBufferLength())

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_code import BUFFER, SIGNATURE
+from helpers import parse
+from on_device import lower
 from test_cuda import KERNELS
 from test_spirv import EXP, kernel, module
 from test_wgpu import INPUT, VECTOR, X, chain, host
@@ -45,6 +47,7 @@ class Device:
     def __init__(self):
         self.sources: dict[str, str] = {}
         self.most_threads = 1024
+        self.width = 32
         self.error: str | None = None
         self.refuses = False
         self.launched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
@@ -74,7 +77,12 @@ class Device:
         return SimpleNamespace(newFunctionWithName_=lambda name: name if name in self.sources else None), None
 
     def newComputePipelineStateWithFunction_error_(self, function: str, error: None) -> tuple[Any, Any]:
-        return SimpleNamespace(kernel=function, maxTotalThreadsPerThreadgroup=lambda: self.most_threads), None
+        state = SimpleNamespace(
+            kernel=function,
+            maxTotalThreadsPerThreadgroup=lambda: self.most_threads,
+            threadExecutionWidth=lambda: self.width,
+        )
+        return state, None
 
 
 class Commands:
@@ -169,6 +177,19 @@ def test_misfits_are_listed(device: Device):
         "kernel 'square' wants 8 threads in a threadgroup, at most 4\n"
         "kernel 'negate' wants 8 threads in a threadgroup, at most 4"
     )
+
+
+def test_threads_exchange_only_in_simdgroups_of_the_width_that_kernels_were_written_for(device: Device):
+    vector = "tensor<8xf32>"
+    row = parse(f"""func.func @main(%x: {vector} {{rlx.input = "x"}}) -> {vector} {{
+      %0 = rlx.softmax %x {{axis = -1}} : {vector} -> {vector}
+      func.return %0 : {vector}
+    }}""")
+    MetalEngine().compile(lower(row, "metal"), {})
+    device.width = 8
+    with pytest.raises(DeviceError, match="wants simdgroups of 32 threads, not of 8"):
+        MetalEngine().compile(lower(row, "metal"), {})
+    MetalEngine().compile(chain(), {})
 
 
 def test_what_metal_says_is_passed_on(device: Device):
