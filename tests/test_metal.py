@@ -180,7 +180,7 @@ def test_misfits_are_listed(device: Device):
 
 
 def test_threads_exchange_only_in_simdgroups_of_the_width_that_kernels_were_written_for(device: Device):
-    vector = "tensor<8xf32>"
+    vector = "tensor<512xf32>"
     row = parse(f"""func.func @main(%x: {vector} {{rlx.input = "x"}}) -> {vector} {{
       %0 = rlx.softmax %x {{axis = -1}} : {vector} -> {vector}
       func.return %0 : {vector}
