@@ -63,7 +63,7 @@ def _reached(c: Conversion, x: SSAValue, window: Window, first: int, output: Seq
     for axis, (span, positions) in enumerate(zip(window.span, output, strict=True), first):
         if positions == 1:
             kept[axis] = span
-    return x if kept == extents else c.slice(x, [0] * len(kept), kept)
+    return x if kept == list(extents) else c.slice(x, [0] * len(kept), kept)
 
 
 def _result_extents(c: Conversion, window: Window, extents: Sequence[Extent], known: Sequence[int]) -> list[Extent]:
