@@ -31,6 +31,7 @@ from rlx_dialect.graph import main_function
 from rlx_dialect.runtime import toolchain
 from rlx_dialect.runtime.engine import Signature, bind
 from rlx_dialect.runtime.iree_form import SCOPE, hand_off, is_scatter
+from rlx_dialect.runtime.iree_products import padded_operands
 from rlx_dialect.runtime.toolchain import ToolError, ToolFailed, ToolMissing, portable_text
 from rlx_dialect.shapes import is_static
 
@@ -160,8 +161,14 @@ def _is_product_of_unknown_batches(op: Operation) -> bool:
 
 
 def _tiles_data(module: ModuleOp) -> bool:
-    """IREE 3.13 gives wrong values for tiled data of the others (attention of one head, 3 tokens, an unknown batch)."""
-    return not any(map(_is_product_of_unknown_batches, module.walk()))
+    """IREE 3.13 gives wrong values for tiled data of the others: products of unknown batches, and padded ones.
+
+    Those outside of loops get barriers (:mod:`.iree_form`); with one in a loop, IREE loses track of its buffers.
+    """
+    return not any(
+        _is_product_of_unknown_batches(op) or (not isinstance(op.parent_op(), FuncOp) and bool(padded_operands(op)))
+        for op in module.walk()
+    )
 
 
 def _require_runtime() -> None:

@@ -127,7 +127,7 @@ def _loop_to_scatter(loop: scf.ForOp) -> None:
 def _insert_barriers(function: FuncOp) -> None:
     orders: dict[Block, dict[Operation, int]] = {}
     for op in list(function.walk()):
-        behind_barriers: Sequence[SSAValue] = padded_operands(op)
+        behind_barriers: Sequence[SSAValue] = padded_operands(op) if op.parent is function.body.block else []
         if op.attributes.pop(BARRIER, None) is not None or joins_one_number(op):
             behind_barriers = op.operands[: len(op.operands) - len(op.results)]
         if not behind_barriers:

@@ -230,6 +230,31 @@ def test_rows_that_are_computed_and_padded():
         np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)
 
 
+def test_rows_that_are_computed_and_padded_in_a_branch():
+    """There a barrier would make IREE lose track of buffers."""
+    a, b, y = "tensor<2x3x6xf32>", "tensor<2x6x8xf32>", "tensor<2x3x8xf32>"
+    module = graph(
+        f"""%y = rlx.if(%c, %a, %b) : (tensor<i1>, {a}, {b}) -> {y} {{
+    ^bb0(%u: {a}, %v: {b}):
+      %p = rlx.softmax %u {{axis = -1}} : {a} -> {a}
+      %q = rlx.matmul %p, %v : ({a}, {b}) -> {y}
+      rlx.yield %q : {y}
+    }} else {{
+    ^bb0(%u: {a}, %v: {b}):
+      %q = rlx.matmul %u, %v : ({a}, {b}) -> {y}
+      rlx.yield %q : {y}
+    }}""",
+        f"%c: tensor<i1>, %a: {a}, %b: {b}",
+        y,
+        "%y",
+    )
+    values = random_values(module) | {"arg0": np.array(True)}
+    (expected,) = run_reference(module, values)
+    run_pipeline(module, "rlx-lower-to-linalg")
+    (found,) = ENGINE.compile(module, {}).run(values)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_attention_of_one_head_and_an_unknown_batch():
     """IREE's data tiling gives other values here."""
     x = "tensor<?x3x2xf32>"

@@ -77,7 +77,8 @@ def test_the_device_takes_the_text_and_gives_the_reference_values(example: str, 
 
 
 def test_extremes_keep_nan_in_text_that_may_assume_there_is_none():
-    graph = parse("""func.func @main(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+    graph = parse("""func.func @main(%a: tensor<6xf32> {rlx.input = "a"}, %b: tensor<6xf32> {rlx.input = "b"})
+        -> (tensor<6xf32>, tensor<6xf32>) {
       %max = rlx.binary max %a, %b : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
       %min = rlx.binary min %a, %b : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
       func.return %max, %min : tensor<6xf32>, tensor<6xf32>
