@@ -77,8 +77,8 @@ def _wave(sign: Word, size: Word, ahead: int, of_small: Real) -> Real:
     near = size.below(_NEAR)
     flips = size.const(0).where(near, (behind ^ number) & _TOP)
     angle = of_small.where(near, angle)
-    turned = (Word.of(angle) ^ flips ^ sign).as_real(f32)
-    return _of_any(turned.apply(math.SinOp), size)
+    # The sign goes to the sine, not to the angle: compilers' own sines of -0 are 0.
+    return _of_any((Word.of(angle.apply(math.SinOp)) ^ flips ^ sign).as_real(f32), size)
 
 
 def _sizes(x: Real) -> tuple[Word, Word, Real]:
@@ -106,6 +106,6 @@ def tangent(x: Real) -> Real:
     angle, behind, number = _angle(size, high, low, 2)
     near = size.below(_NEAR)
     flips = size.const(0).where(near, behind & _TOP)
-    value = (Word.of(positive.where(near, angle)) ^ flips ^ sign).as_real(f32).apply(math.TanOp)
+    value = (Word.of(positive.where(near, angle).apply(math.TanOp)) ^ flips ^ sign).as_real(f32)
     odd = size.const(0).where(near, number & _TOP).differs(0)
     return _of_any((-1 / value).where(odd, value), size)

@@ -87,7 +87,8 @@ def _expm1(x: Real) -> Real:
     power = _exp(x)
     less = power - 1
     value = less * x / _log(power)
-    value = less.where(power.equals(0), less.where(power.equals(pymath.inf), value))
+    # A power too small to be seen beside 1 may have too few bits for its logarithm.
+    value = less.where(less.equals(-1), less.where(power.equals(pymath.inf), value))
     return x.where(power.equals(1), value)
 
 
