@@ -16,11 +16,11 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue, Use
+from xdsl.ir import Block, BlockArgument, SSAValue, Use
 
 from rlx_dialect.base import FOLD_LIMIT, RlxOp, dense_of, element_of, evaluate_op, shape_of
 from rlx_dialect.dtypes import Array, has_storage
-from rlx_dialect.graph import PARAM, arguments, is_load_time, main_function
+from rlx_dialect.graph import INPUT, PARAM, arguments, is_load_time, main_function
 from rlx_dialect.operation import is_dead
 from rlx_dialect.ops.constant import ConstantOp
 from rlx_dialect.ops.shape import ExpandOp, ReshapeOp
@@ -168,9 +168,14 @@ def _make_parameters(function: FuncOp, leaving: Sequence[SSAValue], names: Seque
     for op in reversed(early.ops):
         if is_dead(op):
             Rewriter.erase_op(op)
-    unused = {a.value for a in arguments(function) if a.kind == "param" and a.value.first_use is None}
     known = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({}) for _ in old.args]
-    kept = [(a, attributes) for a, attributes in zip(old.args, known, strict=True) if a not in unused]
+    kept: list[tuple[BlockArgument, DictionaryAttr]] = []
+    for argument, attributes in zip(arguments(function), known, strict=True):
+        if argument.kind == "input":
+            # One without a name is called by its place, which changes here.
+            kept.append((argument.value, DictionaryAttr({**attributes.data, INPUT: StringAttr(argument.name)})))
+        elif argument.value.first_use is not None:
+            kept.append((argument.value, attributes))
     kept += [(a, DictionaryAttr({PARAM: StringAttr(name)})) for a, name in zip(added.args, names, strict=True)]
     block = Block(arg_types=[a.type for a, _ in kept])
     for (value, _), argument in zip(kept, block.args, strict=True):

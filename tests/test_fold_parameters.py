@@ -69,6 +69,12 @@ def test_a_concatenation_of_weights_becomes_a_parameter():
         weights["a"]
 
 
+def test_inputs_without_a_name_keep_the_one_of_their_place():
+    module = of(f"{param('a', W)}, {param('b', W)}, %z: tensor<2x4xf32>", CONCAT, MATMUL.replace("%x", "%z"))
+    after, _ = fold(module)
+    assert [a.name for a in arguments(main_function(after))] == ["x", "arg3", "concat(a, b)"]
+
+
 def test_what_is_computed_in_several_steps_is_one_parameter():
     after, weights = fold(
         of(
