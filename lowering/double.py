@@ -8,15 +8,12 @@ exp(x²)·erfc(x), at Chebyshev nodes; those of sine and cosine are the series'.
 from __future__ import annotations
 
 import math as pymath
-from collections.abc import Callable
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f64
-from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.lowering.arithmetic import Real
-from rlx_dialect.lowering.to_gpu.expand import Expansion, polynomial
-from rlx_dialect.xdsl_compat import Builder
+from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
 
 _ERF_OVER_X = (
     0.9654687386698673,
@@ -137,22 +134,16 @@ def _remainder(x: Real, y: Real) -> Real:
     return _with_sign_of(size.where(finite, rest), x)
 
 
-def _doubles(formula: Callable[..., Real]) -> Expansion:
-    def write(op: Operation, b: Builder) -> SSAValue | None:
-        if op.operands[0].type != f64:
-            return None
-        return formula(*(Real(operand, b) for operand in op.operands)).value
-
-    return write
-
-
 DOUBLES: dict[str, Expansion] = {
-    "arith.remf": _doubles(_remainder),
-    "math.atan": _doubles(_atan),
-    "math.cos": _doubles(lambda x: _sine_and_cosine(x)[1]),
-    "math.erf": _doubles(_erf),
-    "math.sin": _doubles(lambda x: _sine_and_cosine(x)[0]),
-    "math.tan": _doubles(_tan),
-    "math.tanh": _doubles(_tanh),
+    name: floats(formula, (f64,))
+    for name, formula in {
+        "arith.remf": _remainder,
+        "math.atan": _atan,
+        "math.cos": lambda x: _sine_and_cosine(x)[1],
+        "math.erf": _erf,
+        "math.sin": lambda x: _sine_and_cosine(x)[0],
+        "math.tan": _tan,
+        "math.tanh": _tanh,
+    }.items()
 }
 """By operation name; those of other floats stay."""

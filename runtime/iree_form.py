@@ -40,7 +40,7 @@ from xdsl.irdl import irdl_attr_definition
 from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import arguments, main_function
 from rlx_dialect.lowering.double import DOUBLES
-from rlx_dialect.lowering.to_gpu.expand import expand
+from rlx_dialect.lowering.expansion import expand
 from rlx_dialect.lowering.to_linalg import BARRIER, SCATTER
 from rlx_dialect.runtime.iree_products import padded_operands
 from rlx_dialect.runtime.iree_sums import joins_one_number
@@ -82,7 +82,7 @@ def hand_off(module: ModuleOp, params: Sequence[Array]) -> ModuleOp:
     """
     module = module.clone()
     function = main_function(module)
-    expand(function, DOUBLES, DOUBLES)
+    expand(function, DOUBLES)
     for op in list(function.walk()):
         if isinstance(op, scf.ForOp) and op.attributes.pop(SCATTER, None) is not None:
             _loop_to_scatter(op)

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.graph import arguments
 from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering.expansion import expand
 from rlx_dialect.lowering.to_cpu.attention import (
     Attention,
     PackedAttention,
@@ -37,7 +38,6 @@ from rlx_dialect.lowering.to_cpu.rows import Rows
 from rlx_dialect.lowering.to_gpu.attention import AttentionSpec
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
-from rlx_dialect.lowering.to_gpu.expand import expand
 from rlx_dialect.lowering.to_gpu.extents import Extent
 from rlx_dialect.lowering.to_gpu.host import KERNELS, LOAD_TIME, Host, KernelModule
 from rlx_dialect.lowering.to_gpu.kernel import KernelSpec, Operands
@@ -73,7 +73,7 @@ class CpuKernels(KernelModule):
         kernel = CpuKernel(name, spec, self.cpu)
         schedule.emit(kernel)
         function = kernel.function(schedule.work)
-        expand(function, ELEMENTARY.keys(), ELEMENTARY)
+        expand(function, ELEMENTARY)
         return [function]
 
     def extents(self, spec: KernelSpec) -> tuple[int, ...]:

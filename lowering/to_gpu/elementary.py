@@ -12,7 +12,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from rlx_dialect.lowering.arithmetic import Real
-from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS, Expansion, floats, polynomial
+from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
+from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS
 from rlx_dialect.lowering.words import Word
 
 _MAGIC = 12582912.0

@@ -8,53 +8,18 @@ least squares on Chebyshev nodes.
 from __future__ import annotations
 
 import math as pymath
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, gpu, math, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, UnregisteredOp, f32, f64, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, f32, f64, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from rlx_dialect.lowering.scalar import Real, constant, convert_float
+from rlx_dialect.lowering.arithmetic import Real, constant, convert_float
+from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
 from rlx_dialect.lowering.words import Word
-from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
-
-Expansion = Callable[[Operation, Builder], SSAValue | None]
-"""Writes the same value at the builder; None where the operation may stay."""
-
-
-def expand(root: Operation, names: Collection[str], table: Mapping[str, Expansion] | None = None) -> None:
-    """Replace every operation under ``root`` that ``names`` lists by its expansion of ``table``, in place."""
-    table = EXPANSIONS if table is None else table
-    pending = [op for op in root.walk() if _name(op) in names]
-    while pending:
-        op = pending.pop()
-        before = op.prev_op
-        value = table[_name(op)](op, Builder(InsertPoint.before(op)))
-        if value is None:
-            continue
-        # An expansion may use what is itself expanded.
-        new = op.prev_op
-        while new is not before and new is not None:
-            if _name(new) in names:
-                pending.append(new)
-            new = new.prev_op
-        value.name_hint = op.results[0].name_hint
-        Rewriter.replace_op(op, [], [value])
-
-
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-
+from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 # Floats.
-
-
-def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
-    """Σ coefficients[i]·xⁱ by Horner's rule."""
-    result = x.const(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        result = result * x + coefficient
-    return result
 
 
 def _abs(x: Real) -> Real:
@@ -223,17 +188,6 @@ def _extreme_float(predicate: str) -> Expansion:
     return write
 
 
-def floats(formula: Callable[..., Real], *others: AnyFloat) -> Expansion:
-    """An expansion of an operation on f32 and ``others``; other floats stay."""
-
-    def write(op: Operation, b: Builder) -> SSAValue | None:
-        if op.results[0].type not in (f32, *others):
-            return None
-        return formula(*(Real(o, b) for o in op.operands)).value
-
-    return write
-
-
 def _constant(op: Operation, b: Builder) -> SSAValue | None:
     """A literal that is not finite from its bits, in a way that no compiler folds before the driver's."""
     assert isinstance(op, arith.ConstantOp)
@@ -377,7 +331,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "math.erf": floats(_erf),
     "math.exp2": floats(_exp2),
     "math.powf": floats(_pow),
-    "math.rsqrt": floats(_rsqrt, f64),
+    "math.rsqrt": floats(_rsqrt, (f32, f64)),
     "math.tanh": floats(_tanh),
     "math.trunc": floats(_toward_zero),
 }

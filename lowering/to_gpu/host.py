@@ -30,8 +30,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from rlx_dialect.base import element_of
 from rlx_dialect.dtypes import is_float, storage_dtype, wide_element
 from rlx_dialect.lowering import NotLowered
+from rlx_dialect.lowering.expansion import expand
 from rlx_dialect.lowering.to_gpu.elementary import ELEMENTARY
-from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS, expand
+from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS
 from rlx_dialect.lowering.to_gpu.extents import (
     Atom,
     Dim,
@@ -124,6 +125,7 @@ class KernelModule:
 
     def __init__(self, hardware: Hardware):
         self.hardware = hardware
+        self._expansions = {name: _EXPANSIONS[name] for name in hardware.expand}
         self._symbols: dict[KernelSpec, SymbolRefAttr] = {}
         self.told: dict[KernelSpec, tuple[Sym, ...]] = {}
         """The extents that a kernel finds in one more buffer, after its operands."""
@@ -139,7 +141,7 @@ class KernelModule:
             name = f"{hint}_{count}" if count else hint
             symbol = self._symbols[spec] = SymbolRefAttr(KERNELS, [name])
             for op in self.write(name, spec):
-                expand(op, self.hardware.expand, _EXPANSIONS)
+                expand(op, self._expansions)
                 self.op.body.block.add_op(op)
         return symbol
 
