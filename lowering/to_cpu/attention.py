@@ -15,14 +15,14 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
-from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule, reordered
+from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, CpuSpec, Schedule, reordered
 from rlx_dialect.lowering.to_cpu.known import known, product
 from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
 from rlx_dialect.lowering.to_gpu.attention import AttentionSpec, Part
 from rlx_dialect.lowering.to_gpu.contraction_spec import Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.extents import Extent
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec
+from rlx_dialect.lowering.to_gpu.kernel import Access
 
 MOST_ROWS = 64
 SCORES = 1 << 16
@@ -30,23 +30,12 @@ SCORES = 1 << 16
 
 
 @dataclass(frozen=True)
-class PackedAttention(KernelSpec):
+class PackedAttention(CpuSpec):
     """``whole`` with panels of keys and of values in the last two slots."""
 
     whole: AttentionSpec
     to_keys: RegisterTile
     to_values: RegisterTile
-
-    @property
-    def block(self) -> BlockSize:
-        return (1, 1, 1)
-
-    @property
-    def groups(self) -> Grid:
-        raise AssertionError("panels are for CPUs: Attention counts the groups")
-
-    def emit(self, k: object) -> None:
-        raise AssertionError("panels are for CPUs: Attention writes them")
 
 
 def choose_tiles(cpu: Cpu, spec: AttentionSpec) -> tuple[RegisterTile, RegisterTile]:

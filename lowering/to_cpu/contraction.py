@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from rlx_dialect.lowering.to_cpu.cpus import Cpu
-from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, CpuSpec, Schedule
 from rlx_dialect.lowering.to_cpu.known import all_known, product
 from rlx_dialect.lowering.to_cpu.packing import PackSpec, write_panel
 from rlx_dialect.lowering.to_cpu.registers import Number, RegisterTile, add_products, choose_register_tile, tiles
 from rlx_dialect.lowering.to_gpu.contraction_spec import ContractionSpec, Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec
+from rlx_dialect.lowering.to_gpu.kernel import Access
 from rlx_dialect.lowering.to_gpu.views import coalesce
 
 BLOCK_ROWS = 128
@@ -41,7 +41,7 @@ def choose_tile(cpu: Cpu, spec: ContractionSpec) -> RegisterTile:
 
 
 @dataclass(frozen=True)
-class PackedContraction(KernelSpec):
+class PackedContraction(CpuSpec):
     """``whole`` with panels of its right factors in the last slots, in order; before them, maybe, those of the left.
 
     With ``own_panels`` each group makes the panel that it reads, on the core's stack.
@@ -51,17 +51,6 @@ class PackedContraction(KernelSpec):
     tile: RegisterTile
     packs_left: bool
     own_panels: bool
-
-    @property
-    def block(self) -> BlockSize:
-        return (1, 1, 1)
-
-    @property
-    def groups(self) -> Grid:
-        raise AssertionError("panels are for CPUs: Contraction counts the groups")
-
-    def emit(self, k: object) -> None:
-        raise AssertionError("panels are for CPUs: Contraction writes them")
 
 
 def reads_left_in_place(spec: ContractionSpec) -> bool:

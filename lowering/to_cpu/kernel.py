@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from xdsl.dialects import arith, func
@@ -22,7 +23,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from rlx_dialect.lowering import NotLowered
 from rlx_dialect.lowering.to_cpu.cpus import BUFFERS, Cpu
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Kernel, KernelSpec
+from rlx_dialect.lowering.to_gpu.kernel import BlockSize, Grid, Kernel, KernelSpec
 
 WORK = "rlx.work"
 """Attribute of a kernel: about how many scalar operations one group takes."""
@@ -35,6 +36,22 @@ def reordered(total: SSAValue) -> SSAValue:
     if isinstance(total.owner, arith.AddfOp | arith.MulfOp):
         total.owner.properties["fastmath"] = _REORDERED
     return total
+
+
+@dataclass(frozen=True)
+class CpuSpec(KernelSpec):
+    """A spec that is for CPUs alone: its :class:`Schedule` counts the groups and writes the body."""
+
+    @property
+    def block(self) -> BlockSize:
+        return (1, 1, 1)
+
+    @property
+    def groups(self) -> Grid:
+        raise AssertionError("a schedule counts the groups")
+
+    def emit(self, k: object) -> None:
+        raise AssertionError("a schedule writes the body")
 
 
 S = TypeVar("S", bound=KernelSpec)

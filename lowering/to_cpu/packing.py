@@ -13,16 +13,16 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import SSAValue
 
-from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, Schedule
+from rlx_dialect.lowering.to_cpu.kernel import CpuKernel, CpuSpec, Schedule
 from rlx_dialect.lowering.to_cpu.known import known, product
 from rlx_dialect.lowering.to_gpu.contraction_spec import Factor
 from rlx_dialect.lowering.to_gpu.emit import Index
-from rlx_dialect.lowering.to_gpu.kernel import Access, BlockSize, Grid, KernelSpec, Operands
+from rlx_dialect.lowering.to_gpu.kernel import Access, Grid, Operands
 from rlx_dialect.shapes import Shape
 
 
 @dataclass(frozen=True)
-class PackSpec(KernelSpec):
+class PackSpec(CpuSpec):
     """The panels of ``factor``, in the last slot; a group is a panel."""
 
     batch: Shape
@@ -36,15 +36,8 @@ class PackSpec(KernelSpec):
         return -(-product(self.free) // self.width)
 
     @property
-    def block(self) -> BlockSize:
-        return (1, 1, 1)
-
-    @property
     def groups(self) -> Grid:
         return (product(self.batch) * self.panels, 1, 1)
-
-    def emit(self, k: object) -> None:
-        raise AssertionError("panels are for CPUs: Pack writes them")
 
 
 def alone(factor: Factor, operands: Operands) -> tuple[Factor, Operands]:
