@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, f64, i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.lowering.arithmetic import Real, constant
 from rlx_dialect.xdsl_compat import Builder
@@ -38,38 +40,42 @@ class Word:
     def _with(self, other: Word | int) -> SSAValue:
         return other.value if isinstance(other, Word) else constant(other, self.value.type, self.b)
 
+    def _apply(self, operation: type[Operation], other: Word | int) -> Word:
+        op = cast("Callable[..., Operation]", operation)
+        return Word(self.b.insert(op(self.value, self._with(other))).results[0], self.b)
+
     def __add__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.AddiOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.AddiOp, other)
 
     def __sub__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.SubiOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.SubiOp, other)
 
     def __mul__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.MuliOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.MuliOp, other)
 
     def __mod__(self, other: Word | int) -> Word:
         """Without a sign."""
-        return Word(self.b.insert(arith.RemUIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.RemUIOp, other)
 
     def __and__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.AndIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.AndIOp, other)
 
     def __or__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.OrIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.OrIOp, other)
 
     def __xor__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.XOrIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.XOrIOp, other)
 
     def __lshift__(self, other: Word | int) -> Word:
-        return Word(self.b.insert(arith.ShLIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.ShLIOp, other)
 
     def __rshift__(self, other: Word | int) -> Word:
         """With copies of the sign."""
-        return Word(self.b.insert(arith.ShRSIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.ShRSIOp, other)
 
     def down(self, other: Word | int) -> Word:
         """Shifted right with zeros."""
-        return Word(self.b.insert(arith.ShRUIOp(self.value, self._with(other))).result, self.b)
+        return self._apply(arith.ShRUIOp, other)
 
     def _compare(self, predicate: str, other: Word | int) -> SSAValue:
         return self.b.insert(arith.CmpiOp(self.value, self._with(other), predicate)).result

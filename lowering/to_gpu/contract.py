@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import BinaryKind
 from rlx_dialect.dtypes import is_unsigned, storage_dtype, wide_element
-from rlx_dialect.lowering.scalar import binary
+from rlx_dialect.lowering.scalar import binary, widen
 from rlx_dialect.lowering.to_gpu.contraction_choice import (
     THIN_ROWS,
     Problem,
@@ -34,7 +34,6 @@ from rlx_dialect.lowering.to_gpu.contraction_spec import (
     Factor,
     Prologue,
     remains,
-    widened,
 )
 from rlx_dialect.lowering.to_gpu.extents import Extent, Shape, estimate, product, up
 from rlx_dialect.lowering.to_gpu.hardware import MatrixTile, Tile
@@ -217,7 +216,7 @@ class _Contraction:
             total, *rest = values
             for value in rest[: count - 1]:
                 total = binary(BinaryKind.ADD, total, value, b, unsigned=unsigned)
-            return [epilogue.write(b, total, [widened(b, v) for v in rest[count - 1 :]])]
+            return [epilogue.write(b, total, [widen(v, b) for v in rest[count - 1 :]])]
 
         body = Body(f"sum of {count} {epilogue.key}", write)
         self.h.launch_map(f"{self.name}_sum", [*sums, *self.extras], [self.result], body)

@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
 from rlx_dialect.dtypes import is_unsigned
-from rlx_dialect.lowering.scalar import activation, binary
+from rlx_dialect.lowering.scalar import activation, binary, widen
 from rlx_dialect.lowering.to_gpu.contract import Axes, Source, contract
-from rlx_dialect.lowering.to_gpu.contraction_spec import PLAIN, Epilogue, widened
+from rlx_dialect.lowering.to_gpu.contraction_spec import PLAIN, Epilogue
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.extents import Shape
 from rlx_dialect.lowering.to_gpu.host import Host
@@ -122,7 +122,7 @@ def fused_swiglu(op: FusedSwiGLUOp, h: Host) -> None:
     halves = [packed.slice(axis, start, width) for start in (0, width)]
 
     def write(b: Builder, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        low, high = (widened(b, v) for v in values)
+        low, high = (widen(v, b) for v in values)
         return [_swiglu(b, low, high, gate_first=first)]
 
     h.launch_map("swiglu", halves, [result], Body(f"swiglu {first} {result.element}", write))

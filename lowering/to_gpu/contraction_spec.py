@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.dtypes import wide_element
-from rlx_dialect.lowering.arithmetic import convert_float, signless
+from rlx_dialect.lowering.arithmetic import signless
 from rlx_dialect.lowering.to_gpu.emit import Index
 from rlx_dialect.lowering.to_gpu.extents import Extent, Shape
 from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, KernelSpec
@@ -196,8 +196,3 @@ def position_in(k: Kernel, group: Index, width: int, place: Index, extent: Exten
     """The row or column at ``place`` of a group of ``width``, and the condition that there is one."""
     position = k.i_add(k.i_mul(group, width), place)
     return position, k.i_less(position, extent) if remains(extent, width) else None
-
-
-def widened(b: Builder, value: SSAValue) -> SSAValue:
-    """A float in the type that it is computed in; other values as they are."""
-    return convert_float(value, wide_element(value.type), b) if isinstance(value.type, AnyFloat) else value
