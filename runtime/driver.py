@@ -57,14 +57,14 @@ class Interface:
 class Driver:
     """An open device. Addresses and handles are integers."""
 
-    def __init__(self, interface: Interface, library: Any, ordinal: int = 0):
-        """Raises DeviceError, where there is no such device too."""
+    def __init__(self, interface: Interface, library: Any):
+        """Open the first device. Raises DeviceError, where there is none too."""
         self._interface = interface
         self._library = library
         self._images: list[bytes] = []
         self.call(interface.initialize, ctypes.c_uint(0))
         device = ctypes.c_int()
-        self.call(interface.device, ctypes.byref(device), ctypes.c_int(ordinal))
+        self.call(interface.device, ctypes.byref(device), ctypes.c_int(0))
         self.device = device.value
         name = ctypes.create_string_buffer(_NAME_LENGTH)
         self.call(interface.device_name, name, ctypes.c_int(_NAME_LENGTH), device)

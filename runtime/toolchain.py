@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -175,7 +176,6 @@ def _limit_memory(pid: int, memory: int) -> None:
     if sys.platform != "linux":
         return
     import resource
-    from contextlib import suppress
 
     with suppress(ProcessLookupError):
         resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))

@@ -171,7 +171,7 @@ def _zeros(module: ModuleOp) -> dict[str, Array]:
     return {slot.name: np.zeros(slot.shape, storage_dtype(slot.element)) for slot in slots}
 
 
-def fusion_table(models: Sequence[Path], targets: Sequence[str] = _TARGETS) -> str:
+def fusion_table(models: Sequence[Path], targets: Sequence[str]) -> str:
     """A line a model and target: launches and megabytes before and after fusion, and the least megabytes."""
     rows = [["model", "target", "launches before", "after", "MB before", "after", "least"]]
     for path in models:

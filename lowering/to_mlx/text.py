@@ -7,7 +7,7 @@ import keyword
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -164,8 +164,3 @@ def folded(line: str, indent: str) -> list[str]:
 def shape_text(shape: Shape) -> str:
     """Extents for people: ``[batch 2, ?]`` is ``[2, ?]``."""
     return f"[{', '.join('?' if d == DYNAMIC else str(d) for d in shape)}]"
-
-
-def keywords(values: Sequence[tuple[str, object]]) -> str:
-    """``, a=1, b=2`` for those that are not None."""
-    return "".join(f", {name}={value}" for name, value in values if value is not None)

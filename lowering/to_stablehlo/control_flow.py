@@ -15,8 +15,6 @@ from rlx_dialect.ops.region import YieldOp
 from rlx_dialect.shapes import is_static
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
-_COUNTER = TensorType(i32, [])
-
 
 def _as_scalar(c: Tensors, truth: SSAValue) -> SSAValue:
     return c.cast(c.reshape(truth, []), TensorType(i1, []))

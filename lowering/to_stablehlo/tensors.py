@@ -92,7 +92,7 @@ def combined(kind: ReduceKind, element: Attribute) -> str:
 class Tensors:
     """Inserts operations at :attr:`b`."""
 
-    def __init__(self, b: Builder, precision: str = PRECISIONS[0]):
+    def __init__(self, b: Builder, precision: str):
         self.b = b
         self.precision = ArrayAttr([PrecisionAttr.of(precision.upper())] * 2)
         self.known_extents: dict[SSAValue, tuple[Extent, ...]] = {}
@@ -362,17 +362,11 @@ class Tensors:
         starts = [start if a == axis else 0 for a in range(len(own))]
         return self.slice(value, starts, lengths, [stride if a == axis else 1 for a in range(len(own))])
 
-    def pad(
-        self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: Any, interior: Sequence[int] | None = None
-    ) -> SSAValue:
-        """``fill`` before and after each axis, and ``interior`` times between elements; negative pads remove."""
-        interior = [0] * len(pads) if interior is None else interior
-        if not any(map(any, pads)) and not any(interior):
+    def pad(self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: Any) -> SSAValue:
+        """``fill`` before and after each axis; negative pads remove."""
+        if not any(map(any, pads)):
             return value
-        extents = [
-            self.plus(self.plus(e, sum(pair)), self.times(self.minus(e, 1), between) if between else 0)
-            for e, pair, between in zip(self.extents(value), pads, interior, strict=True)
-        ]
+        extents = [self.plus(e, sum(pair)) for e, pair in zip(self.extents(value), pads, strict=True)]
         element = element_of(value)
         low, high = zip(*pads, strict=True)
         return self.made(
@@ -382,7 +376,7 @@ class Tensors:
             extents,
             edge_padding_low=ints(low),
             edge_padding_high=ints(high),
-            interior_padding=ints(interior),
+            interior_padding=ints([0] * len(pads)),
         )
 
     def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
