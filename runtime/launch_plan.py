@@ -357,8 +357,9 @@ def launch_plan(module: ModuleOp) -> LaunchPlan:
 
 def buffer_bytes(count: int, element: Attribute) -> int:
     """The size of a buffer of so many elements."""
-    size = count * storage_dtype(element).itemsize
-    return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
+    # One element even where there are none: wgpu binds no less to a kernel.
+    size = max(count, 1) * storage_dtype(element).itemsize
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _signature(function: FuncOp) -> Signature:

@@ -3,14 +3,17 @@
 No shape rule is written down here. An operation's own rule is asked with large numbers in place of unknown extents,
 and its answers tell the formula: a product (by the prime factors), or a sum of multiples that is divided by a number
 and rounded down (by how the answer grows). Other numbers have to agree. Where the rule refuses numbers that differ, the
-extents have to be equal: one takes the place of the other, and the host function checks it when it runs.
+extents have to be equal: one takes the place of the other, and the host function checks it when it runs; or the one
+has to be larger, which is checked too.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from graphlib import TopologicalSorter
 from itertools import combinations
 from math import lcm
 from typing import Literal
@@ -26,9 +29,9 @@ from rlx_dialect.ops.shape import ReshapeOp
 from rlx_dialect.shapes import DYNAMIC, ShapeError
 from rlx_dialect.xdsl_compat import VerifyException, set_type
 
-PRIMES = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121, 1_000_133, 1_000_151)
-OTHERS = (2_000_003, 2_000_029, 2_000_039, 2_000_081, 2_000_083, 2_000_093, 2_000_107, 2_000_113, 2_000_143, 2_000_147)
-"""Larger than any extent that a shape rule adds or divides by."""
+PRIMES = (1_000_003, 1_100_009, 1_200_007, 1_300_021, 1_400_017, 1_500_007, 1_600_033, 1_700_021, 1_800_017, 1_900_009)
+OTHERS = (2_000_003, 2_100_001, 2_200_013, 2_300_003, 2_400_001, 2_500_009, 2_600_011, 2_700_023, 2_800_001, 2_900_017)
+"""Larger than any extent that a shape rule adds or divides by, and as far from each other."""
 
 STEP = 5040
 """A multiple of what a shape rule divides by."""
@@ -124,10 +127,19 @@ class Shapes:
         return rule.formulas()
 
     def _unify(self, op: RlxOp, rule: _Rule, operands: Sequence[Shape]) -> None:
-        """Find what must be equal for the rule to hold."""
+        """Find what must be equal, or how much larger, for the rule to hold."""
+        smaller: dict[Sym, set[Sym]] = {a: set() for a in rule.unknown}
         for a, b in combinations(rule.unknown, 2):
-            if not rule.holds({a: PRIMES[0], b: PRIMES[1]}) and rule.holds({a: PRIMES[0], b: PRIMES[0]}):
+            if rule.holds({a: PRIMES[0], b: PRIMES[1]}):
+                continue
+            if (excess := rule.excess(a, b)) is not None:
+                least = b + excess
+                self._check(Check(a, least, f"{op.name}: extent {a} must be at least {least}", "sge"))
+                smaller[a].add(b)
+            elif rule.holds({a: PRIMES[0], b: PRIMES[0]}):
                 self._must_equal(a, b, op)
+        # Numbers grow in this order.
+        rule.unknown = list(TopologicalSorter(smaller).static_order())
         numbers = {e for shape in operands for e in shape if isinstance(e, int) and e > 1}
         for a in rule.unknown:
             if rule.holds({a: PRIMES[0]}):
@@ -208,6 +220,17 @@ class _Rule:
 
     def holds(self, numbers: Mapping[Sym, int]) -> bool:
         return self.shapes(numbers) is not None
+
+    def excess(self, a: Sym, b: Sym) -> int | None:
+        """By how much ``a`` has to be larger than ``b`` at least; None where it may not be larger, or it depends."""
+
+        def enough(excess: int, b_: int = PRIMES[0]) -> bool:
+            return self.holds({a: b_ + excess, b: b_})
+
+        limit = PRIMES[1] - PRIMES[0]
+        least = bisect_left(range(limit), True, key=enough)
+        linear = least < limit and (least == 0 or not enough(least - 1, OTHERS[0])) and enough(least, OTHERS[0])
+        return least if linear else None
 
     def _numbers(self, values: Sequence[int]) -> dict[Sym, int]:
         return dict(zip(self.unknown, values, strict=False)) | self.fixed
