@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import BFloat16Type
+from xdsl.ir import Attribute
 
-from rlx_dialect.dtypes import Array
+from rlx_dialect.dtypes import Array, storage_dtype
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,14 @@ class Difference:
 
 def tolerance(dtype: np.dtype[np.generic]) -> float:
     """Default tolerance, absolute per unit of magnitude: an order above rounding in a deep float32 or float16 graph."""
-    if not np.issubdtype(dtype, np.floating):
+    if not np.issubdtype(dtype, np.inexact):
         return 0.0
-    return {2: 2e-2, 4: 1e-4, 8: 1e-8}[dtype.itemsize]
+    return {2: 2e-2, 4: 1e-4, 8: 1e-8}[np.finfo(dtype).bits // 8]
+
+
+def element_tolerance(element: Attribute) -> float:
+    """:func:`tolerance` of values of this element type; those of bf16, eight times as coarse as f16, lie in float32."""
+    return 1.6e-1 if isinstance(element, BFloat16Type) else tolerance(storage_dtype(element))
 
 
 def difference(name: str, found: Array, expected: Array, atol: float, rtol: float) -> Difference:

@@ -30,8 +30,8 @@ from rlx_dialect.pipelines.source import read_module, verify_module
 from rlx_dialect.pipelines.targets import NATIVE, TARGETS, Target
 from rlx_dialect.progress import step
 from rlx_dialect.runtime import metal
-from rlx_dialect.runtime.compare import difference, tolerance
-from rlx_dialect.runtime.engine import Engine, Executable, Signature, bind
+from rlx_dialect.runtime.compare import difference, element_tolerance
+from rlx_dialect.runtime.engine import Engine, Executable, Signature, Slot, bind
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import find_weights, random_weights
@@ -177,13 +177,13 @@ def save_outputs(path: Path, values: Mapping[str, Array]) -> None:
 
 
 def check(
-    found: Sequence[Array], expected: Sequence[Array], names: Sequence[str], atol: float | None, rtol: float | None
+    found: Sequence[Array], expected: Sequence[Array], slots: Sequence[Slot], atol: float | None, rtol: float | None
 ) -> bool:
     """Print the largest errors of each output against the reference; whether all are within tolerance."""
     fine = True
-    for name, f, e in zip(names, found, expected, strict=True):
-        default = tolerance(e.dtype)
-        result = difference(name, f, e, default if atol is None else atol, default if rtol is None else rtol)
+    for slot, f, e in zip(slots, found, expected, strict=True):
+        default = element_tolerance(slot.element)
+        result = difference(slot.name, f, e, default if atol is None else atol, default if rtol is None else rtol)
         print(result)
         fine = fine and result.within
     return fine
@@ -279,7 +279,8 @@ def run(arguments_: argparse.Namespace) -> int:
         return 0
     with step("run the reference interpreter"):
         expected = Reference(module, weights).run(inputs)
-    return 0 if check(outputs, expected, names, arguments_.atol, arguments_.rtol) else 1
+    slots = Signature.of(function).outputs
+    return 0 if check(outputs, expected, slots, arguments_.atol, arguments_.rtol) else 1
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import parse
+from xdsl.dialects.builtin import ComplexType, bf16, f16, f32, f64, i32
 
 from rlx_dialect.runtime import rlx_run
-from rlx_dialect.runtime.compare import difference
+from rlx_dialect.runtime.compare import difference, element_tolerance
 from rlx_dialect.xdsl_compat import print_module
 
 MLP = """func.func @main(%x: tensor<3x5xf32> {rlx.input = "x"}, %w: tensor<5x7xf32> {rlx.param = "w"},
@@ -50,6 +51,24 @@ def test_check_beyond_tolerance_is_exit_status_1(model: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "y: largest error" in out
     assert "BEYOND TOLERANCE" in out
+
+
+def test_the_tolerance_of_check_is_the_element_types():
+    """bf16 lies in float32, and a complex number in two floats."""
+    found = [element_tolerance(element) for element in (f16, bf16, f32, ComplexType(f32), f64, i32)]
+    assert found == [2e-2, 1.6e-1, 1e-4, 1e-4, 1e-8, 0.0]
+
+
+def test_check_of_bf16_that_rounds_once_less(tmp_path: Path):
+    model, t = tmp_path / "model.mlir", "tensor<5x9xbf16>"
+    model.write_text(
+        f"""func.func @main(%x: {t}, %w: tensor<9x9xbf16>, %b: tensor<9xbf16>) -> {t} {{
+          %0 = rlx.matmul %x, %w : ({t}, tensor<9x9xbf16>) -> {t}
+          %1 = rlx.binary add %0, %b : ({t}, tensor<9xbf16>) -> {t}
+          func.return %1 : {t}
+        }}"""
+    )
+    assert run(model, "--engine=reference", "--check") == 0
 
 
 def test_inputs_and_outputs_are_npz_files_by_name(model: Path, tmp_path: Path):
