@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from rlx_dialect.attributes import BinaryKind, ScatterReduction
+from rlx_dialect.attributes import ScatterReduction
 from rlx_dialect.dtypes import wide_element
 from rlx_dialect.lowering.to_gpu.conversion import lowers
 from rlx_dialect.lowering.to_gpu.elements import ElementSpec
@@ -23,14 +23,8 @@ from rlx_dialect.lowering.to_gpu.indexing import box_view, position
 from rlx_dialect.lowering.to_gpu.kernel import Access, Kernel, Operands
 from rlx_dialect.lowering.to_gpu.rows import Fold
 from rlx_dialect.lowering.to_gpu.views import View, coalesce
-from rlx_dialect.ops.indexing import ScatterAddOp, ScatterElementsOp, ScatterNdOp, ScatterOp
+from rlx_dialect.ops.indexing import SCATTER_COMBINES, ScatterAddOp, ScatterElementsOp, ScatterNdOp, ScatterOp
 
-COMBINES = {
-    ScatterReduction.ADD: BinaryKind.ADD,
-    ScatterReduction.MUL: BinaryKind.MUL,
-    ScatterReduction.MAX: BinaryKind.MAX,
-    ScatterReduction.MIN: BinaryKind.MIN,
-}
 SUMS = (ScatterReduction.ADD, ScatterReduction.MUL)
 """Of narrow floats these are computed in a wider type, and rounded once."""
 
@@ -103,7 +97,7 @@ def _scatter(
     updated, (index_updates, update_updates) = coalesce(
         updates.shape[split:], [places.strides[split:], updates.strides[split:]]
     )
-    kind = COMBINES.get(reduction)
+    kind = SCATTER_COMBINES.get(reduction)
     operands = Operands()
     spec = ScatterSpec(
         indices=operands.access(places, (*index_lines, *index_updates, step)),

@@ -13,7 +13,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 
-from rlx_dialect.attributes import BinaryKind, ScatterReduction
+from rlx_dialect.attributes import ScatterReduction
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.arithmetic import constant
@@ -22,15 +22,8 @@ from rlx_dialect.lowering.to_linalg.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.indexing import position
 from rlx_dialect.lowering.to_linalg.tensors import SCATTER, Read, counters
-from rlx_dialect.ops.indexing import GatherBackwardOp, ScatterAddOp, ScatterElementsOp, ScatterNdOp
+from rlx_dialect.ops.indexing import SCATTER_COMBINES, GatherBackwardOp, ScatterAddOp, ScatterElementsOp, ScatterNdOp
 from rlx_dialect.xdsl_compat import Builder
-
-COMBINES = {
-    ScatterReduction.ADD: BinaryKind.ADD,
-    ScatterReduction.MUL: BinaryKind.MUL,
-    ScatterReduction.MAX: BinaryKind.MAX,
-    ScatterReduction.MIN: BinaryKind.MIN,
-}
 
 
 def scattered(
@@ -51,7 +44,8 @@ def scattered(
 
     def combine(b: Builder, elements: list[SSAValue]) -> SSAValue:
         update, old = elements
-        return binary(COMBINES[kind], old, update, b, unsigned=unsigned) if kind in COMBINES else update
+        met_by = SCATTER_COMBINES.get(kind)
+        return update if met_by is None else binary(met_by, old, update, b, unsigned=unsigned)
 
     def step(index: SSAValue, values: list[SSAValue]) -> list[SSAValue]:
         place = c.op(tensor.ExtractOp(places, [index, c.index(0)], i64))

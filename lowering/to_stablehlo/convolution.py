@@ -157,7 +157,7 @@ def max_pool_backward(op: MaxPoolBackwardOp, c: Conversion) -> SSAValue:
         [x, dy, c.scalar(0, element)],
         element,
         c.extents(x),
-        [select, c.combiner("add", element)],
+        [select, c.combiner(BinaryKind.ADD, element)],
         window_dimensions=ints([1, 1, *window.kernel]),
         window_strides=ints([1, 1, *window.stride]),
         padding=pairs([(0, 0), (0, 0), *window.padding]),

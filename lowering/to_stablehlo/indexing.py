@@ -9,12 +9,13 @@ from xdsl.ir import SSAValue
 
 from rlx_dialect.attributes import ScatterReduction
 from rlx_dialect.base import element_of, rank_of
-from rlx_dialect.dtypes import is_bool, is_unsigned
+from rlx_dialect.dtypes import is_unsigned
 from rlx_dialect.lowering.to_stablehlo.conversion import Conversion, lowers
 from rlx_dialect.lowering.to_stablehlo.dialect import GatherAttr, ScatterAttr
 from rlx_dialect.lowering.to_stablehlo.reduction import as_number
 from rlx_dialect.lowering.to_stablehlo.tensors import Extent, Tensors, ints, listed, static_shape
 from rlx_dialect.ops.indexing import (
+    SCATTER_COMBINES,
     GatherBackwardOp,
     GatherElementsOp,
     GatherNdOp,
@@ -142,14 +143,9 @@ def scattered(
     if reduction is not ScatterReduction.NONE:
         data, updates = c.widened(data), c.widened(updates)
     wide = element_of(data)
-    name = {
-        ScatterReduction.ADD: "add",
-        ScatterReduction.MUL: "multiply",
-        ScatterReduction.MAX: "or" if is_bool(element) else "maximum",
-        ScatterReduction.MIN: "and" if is_bool(element) else "minimum",
-    }.get(reduction)
+    kind = SCATTER_COMBINES.get(reduction)
     scalar = TensorType(wide, [])
-    body = c.body([scalar, scalar], lambda _, new: new) if name is None else c.combiner(name, wide)
+    body = c.body([scalar, scalar], lambda _, new: new) if kind is None else c.combiner(kind, wide)
     operands = [data, indices, updates]
     value = c.made("scatter", operands, wide, c.extents(data), [body], scatter_dimension_numbers=numbers)
     return c.convert(value, element)

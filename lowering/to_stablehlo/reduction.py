@@ -9,8 +9,8 @@ from xdsl.ir import Attribute, SSAValue
 from rlx_dialect.attributes import ReduceKind
 from rlx_dialect.base import element_of, shape_of
 from rlx_dialect.lowering.to_stablehlo.conversion import Conversion, declines, lowers
-from rlx_dialect.lowering.to_stablehlo.tensors import Extent, Tensors, combined, ints, neutral, pairs
-from rlx_dialect.ops.reduction import ReduceOp
+from rlx_dialect.lowering.to_stablehlo.tensors import Extent, Tensors, ints, neutral, pairs
+from rlx_dialect.ops.reduction import COMBINES, ReduceOp
 from rlx_dialect.ops.scan import CumulativeOp
 from rlx_dialect.shapes import DYNAMIC
 
@@ -54,7 +54,7 @@ def windowed(
         [value, c.scalar(neutral(kind, element), element)],
         element,
         extents,
-        [c.combiner(combined(kind, element), element)],
+        [c.combiner(COMBINES[kind], element)],
         window_dimensions=ints(kernel),
         window_strides=ints(stride),
         window_dilations=ints(dilation),

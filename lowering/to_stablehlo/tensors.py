@@ -82,13 +82,6 @@ def neutral(kind: ReduceKind, element: Attribute) -> Any:
     return 1 if kind is ReduceKind.PROD else 0
 
 
-def combined(kind: ReduceKind, element: Attribute) -> str:
-    """The operation that joins two elements of ``kind``."""
-    name = COMBINERS[COMBINES[kind]]
-    # Truth values have an order too, but not every compiler's reduction knows it.
-    return {"maximum": "or", "minimum": "and"}.get(name, name) if is_bool(element) else name
-
-
 class Tensors:
     """Inserts operations at :attr:`b`."""
 
@@ -153,9 +146,12 @@ class Tensors:
             self.b.insert(ReturnOp.create(operands=[write(*block.args)]))
         return Region(block)
 
-    def combiner(self, name: str, element: Attribute) -> Region:
-        """The body of a reduction with the binary operation ``name``."""
-        scalar = TensorType(element, [])
+    def combiner(self, kind: BinaryKind, element: Attribute) -> Region:
+        """The body of a reduction that joins elements by ``kind`` (add, mul, max or min)."""
+        scalar, name = TensorType(element, []), COMBINERS[kind]
+        if is_bool(element):
+            # Truth values have an order too, but not every compiler's reduction knows it.
+            name = {"maximum": "or", "minimum": "and"}.get(name, name)
         return self.body([scalar, scalar], lambda x, y: self.op(name, [x, y], scalar))
 
     # Extents.
@@ -438,7 +434,7 @@ class Tensors:
             [value, self.scalar(neutral(kind, element), element)],
             element,
             [e for a, e in enumerate(own) if a not in axes],
-            [self.combiner(combined(kind, element), element)],
+            [self.combiner(COMBINES[kind], element)],
             dimensions=ints(axes),
         )
 

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from rlx_dialect import shapes
-from rlx_dialect.attributes import ScatterReduction, ScatterReductionAttr
+from rlx_dialect.attributes import BinaryKind, ScatterReduction, ScatterReductionAttr
 from rlx_dialect.base import RlxOp, Value, rank_of
 from rlx_dialect.dtypes import Array, is_bool, is_complex, is_integer
 from rlx_dialect.ops.shape import AxisOp, front_axis
@@ -163,6 +163,14 @@ SCATTERS: Mapping[ScatterReduction, Update] = {
 }
 """Each update in turn meets the element at its index; with ``none`` it replaces it, and the order among equal
 indices is undefined."""
+
+SCATTER_COMBINES: Mapping[ScatterReduction, BinaryKind] = {
+    ScatterReduction.ADD: BinaryKind.ADD,
+    ScatterReduction.MUL: BinaryKind.MUL,
+    ScatterReduction.MAX: BinaryKind.MAX,
+    ScatterReduction.MIN: BinaryKind.MIN,
+}
+"""The operation by which an update meets the element; ``none`` has none."""
 
 
 class ScatterOp(IndexingOp):
