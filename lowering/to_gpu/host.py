@@ -59,8 +59,7 @@ from rlx_dialect.lowering.to_gpu.map import MapSpec, PartsSpec, map_kernel
 from rlx_dialect.lowering.to_gpu.rows import Program, row_kernel
 from rlx_dialect.lowering.to_gpu.shapes import Check, Shapes
 from rlx_dialect.lowering.to_gpu.views import Buffer, Literal, View, dense_strides
-from rlx_dialect.lowering.to_linalg.conversion import splat
-from rlx_dialect.ops.constant import ConstantOp, dense_elements
+from rlx_dialect.ops.constant import ConstantOp, dense_elements, splat
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 

@@ -40,7 +40,7 @@ from rlx_dialect.lowering.arithmetic import convert_float, signless
 from rlx_dialect.lowering.registry import Lowerings
 from rlx_dialect.lowering.to_linalg.tensors import Splat, Tensors
 from rlx_dialect.operation import describe, is_dead
-from rlx_dialect.ops.constant import ConstantOp, dense_elements
+from rlx_dialect.ops.constant import ConstantOp, dense_elements, splat
 from rlx_dialect.shapes import ShapeError
 from rlx_dialect.xdsl_compat import Builder, Context, InsertPoint, ModulePass, Rewriter, VerifyException
 
@@ -241,15 +241,6 @@ class Conversion(Tensors):
 
 def _has_unsigned_elements(type: Attribute) -> bool:
     return is_unsigned(type.element_type if isinstance(type, TensorType) else type)
-
-
-def splat(values: Array | None) -> complex | None:
-    """The number that all values are, bit by bit; None when there are several, or none."""
-    if values is None or not values.size:
-        return None
-    flat = values.ravel()
-    raw = flat.view(np.uint8).reshape(flat.size, -1)
-    return flat[0].item() if (raw == raw[0]).all() else None
 
 
 def _non_finite_constant(at: Tensors, values: Array, type: TensorType) -> SSAValue:

@@ -106,6 +106,15 @@ def array_of(value: DenseIntOrFPElementsAttr) -> Array:
     return flat.reshape(value.get_shape())
 
 
+def splat(values: Array | None) -> complex | None:
+    """The number that all values are, bit by bit; None when there are several, or none."""
+    if values is None or not values.size:
+        return None
+    flat = values.ravel()
+    raw = flat.view(np.uint8).reshape(flat.size, -1)
+    return flat[0].item() if (raw == raw[0]).all() else None
+
+
 def _raw(values: Array, element: Attribute) -> bytes:
     if isinstance(element, BFloat16Type):
         return bf16_to_bits(values.astype(np.float32)).tobytes()
