@@ -134,7 +134,7 @@ def is_aligned(access: Access, slots: Sequence[Slot], lanes: int) -> bool:
 
 
 def _choose_lanes(spec: MapSpec, hardware: Hardware) -> int:
-    """As many as make a vector of the widest operand, but no so many that parts of the device idle."""
+    """As many as make a vector of the widest operand, but not so many that parts of the device idle."""
     operands = (*spec.inputs, *spec.outputs)
     runs = [a.source for a in operands if isinstance(a.source, int) and a.strides and a.strides[-1] == 1]
     if not runs or any(a.strides and a.strides[-1] not in (0, 1) for a in operands):

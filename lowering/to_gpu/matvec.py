@@ -97,7 +97,7 @@ class ThinContraction(ContractionSpec):
 
             def step(half: int = half) -> None:
                 pair = k.read(shared, thread), k.read(shared, k.i_add(thread, half * apart))
-                k.write(binary(BinaryKind.ADD, *pair, k.b, unsigned=False), shared, thread)
+                k.write(binary(BinaryKind.ADD, *pair, k.b), shared, thread)
 
             k.when(k.i_less(lane, half), step)
             k.barrier()

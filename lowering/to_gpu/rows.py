@@ -238,9 +238,8 @@ class Row:
             # A lane may have no column at all.
             return k.loop(self.lane, self.pieces, lanes, [fold.neutral(k)], step)[0]
         # Every lane has a first column here: a row that is not held is longer than its lanes.
-        return k.loop(k.i_add(self.lane, lanes), self.pieces, lanes, [self._combined(fold, changed(self.lane))], step)[
-            0
-        ]
+        first = self._combined(fold, changed(self.lane))
+        return k.loop(k.i_add(self.lane, lanes), self.pieces, lanes, [first], step)[0]
 
     def _across_lanes(self, value: SSAValue, fold: Fold) -> SSAValue:
         """Combine the values of a row's invocations."""
