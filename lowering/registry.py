@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 
 L = TypeVar("L")
 
-Declines = Callable[[Operation, str], "str | None"]
 Decline = Callable[[Any], "str | None"]
+"""Why an operation, though its class has a lowering, is decomposed; None where it is not."""
 
 
 class Lowerings(Generic[L]):
@@ -25,7 +25,7 @@ class Lowerings(Generic[L]):
         self._package = package
         self._found = False
         self._by_class: dict[type[Operation], L] = {}
-        self._declines: Declines | None = None
+        self._declines: Decline | None = None
         self._declines_of: dict[type[Operation], Decline] = {}
 
     def lowers(self, *op_types: type[Operation]) -> Callable[[L], L]:
@@ -50,13 +50,13 @@ class Lowerings(Generic[L]):
         self.get(Operation)  # finds the modules
         return frozenset(self._by_class)
 
-    def declining(self, check: Declines) -> Declines:
-        """Registers the decorated check: why an operation, though its class has a lowering, is decomposed."""
+    def declining(self, check: Decline) -> Decline:
+        """Registers the decorated check for all operations."""
         self._declines = check
         return check
 
     def declines(self, *op_types: type[Operation]) -> Callable[[Decline], Decline]:
-        """The same for operations of these classes only."""
+        """Registers the decorated check for operation classes; it comes before that of all operations."""
 
         def register(check: Decline) -> Decline:
             self._declines_of.update(dict.fromkeys(op_types, check))
@@ -70,7 +70,7 @@ class Lowerings(Generic[L]):
             return f"{target} has no form of its own for it"
         if (check := self._declines_of.get(type(op))) is not None and (why := check(op)) is not None:
             return why
-        return None if self._declines is None else self._declines(op, target)
+        return None if self._declines is None else self._declines(op)
 
 
 def lowerings_of(backend: str) -> Lowerings[Callable[..., object]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IndexType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from rlx_dialect.attributes import ActivationKind, AttentionLayout, MaskKind, ReduceKind
 from rlx_dialect.base import element_of, shape_of
@@ -25,7 +25,7 @@ from rlx_dialect.dtypes import is_bool, wide_element
 from rlx_dialect.lowering.arithmetic import Real, constant, convert_float
 from rlx_dialect.lowering.scalar import FLOAT_ACTIVATIONS, reals
 from rlx_dialect.lowering.to_linalg.contraction import contract, static_first
-from rlx_dialect.lowering.to_linalg.conversion import LOWERINGS, Conversion, lowers
+from rlx_dialect.lowering.to_linalg.conversion import Conversion, declines, lowers
 from rlx_dialect.lowering.to_linalg.extents import Extent
 from rlx_dialect.lowering.to_linalg.reduction import reduced, whole
 from rlx_dialect.lowering.to_linalg.shape import padded
@@ -47,11 +47,9 @@ KEYS = 4
 ROWS = (0, 1, 2, 3)
 
 
-@LOWERINGS.declining
-def _short(op: Operation, target: str) -> str | None:
-    if not isinstance(op, AttentionOp) or _streams(op):
-        return None
-    return "it has so few scores that products of whole batches are faster"
+@declines(AttentionOp)
+def _short(op: AttentionOp) -> str | None:
+    return None if _streams(op) else "it has so few scores that products of whole batches are faster"
 
 
 def _streams(op: AttentionOp) -> bool:

@@ -49,6 +49,7 @@ Lowering = Callable[[Any, "Conversion"], "SSAValue | Sequence[SSAValue]"]
 
 LOWERINGS: Lowerings[Lowering] = Lowerings(__name__.rpartition(".")[0])
 lowers = LOWERINGS.lowers
+declines = LOWERINGS.declines
 
 
 class Conversion(Tensors):

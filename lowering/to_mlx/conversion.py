@@ -37,7 +37,7 @@ declines = LOWERINGS.declines
 
 
 @LOWERINGS.declining
-def _why_not(op: Operation, target: str) -> str | None:
+def _why_not(op: Operation) -> str | None:
     try:
         for value in (*op.operands, *op.results):
             dtype(element_of(value))
