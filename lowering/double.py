@@ -14,6 +14,9 @@ from xdsl.dialects.builtin import f64
 
 from rlx_dialect.lowering.arithmetic import Real
 from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
+from rlx_dialect.lowering.to_gpu.elementary import expm1_by, log1p_by
+from rlx_dialect.lowering.to_gpu.expand import power
+from rlx_dialect.lowering.words import Word
 
 _ERF_OVER_X = (
     0.9654687386698673,
@@ -62,6 +65,12 @@ _COSINE = tuple((-1.0) ** k / pymath.factorial(2 * k) for k in range(10))
 _ARC_TANGENT = tuple((-1.0) ** k / (2 * k + 1) for k in range(13))
 _QUARTER_TURN = (pymath.pi / 2, 6.123233995736766e-17, -1.4973849048591833e-33)
 """π/2 as a sum."""
+_EXPONENTIAL = tuple(1 / pymath.factorial(k) for k in range(14))
+_LOGARITHM = tuple(2 / (2 * k + 3) for k in range(11))
+_LOG_2 = (0.693147180369123816490, 1.90821492927058770002e-10)
+"""log 2 as a sum; the first part times any exponent is exact."""
+_MAGIC, _MAGIC_BITS = 1.5 * 2.0**52, 0x4338000000000000
+"""Added to a small number, this leaves the nearest integer in the low bits of the sum."""
 
 
 def _abs(x: Real) -> Real:
@@ -122,6 +131,39 @@ def _tan(x: Real) -> Real:
     return sine / cosine
 
 
+def _exp(x: Real) -> Real:
+    near = x.clip(-746, 710)
+    moved = near * pymath.log2(pymath.e) + _MAGIC
+    turns, n = moved - _MAGIC, Word.of(moved) - _MAGIC_BITS
+    rest = near
+    for part in _LOG_2:
+        rest = (-turns).apply(math.FmaOp, part, rest)
+    # In two steps: one factor would overflow, or be no normal number, before the product is.
+    half = n >> 1
+    return polynomial(rest, _EXPONENTIAL) * _power_of_two(half) * _power_of_two(n - half)
+
+
+def _power_of_two(exponent: Word) -> Real:
+    return ((exponent + 1023) << 52).as_real(f64)
+
+
+def _log(x: Real) -> Real:
+    tiny = x.below(2.0**-1022)
+    bits = Word.of((x * 2.0**54).where(tiny, x))
+    mantissa = ((bits & 0xFFFFFFFFFFFFF) | 0x3FE0000000000000).as_real(f64)
+    exponent = ((bits >> 52).to_real(f64) - 1022) - x.const(54).where(tiny, 0)
+    low = mantissa.below(pymath.sqrt(0.5))
+    exponent = exponent - x.const(1).where(low, 0)
+    # From sqrt(1/2) to sqrt(2), log(1 + f) = f - (f²/2 - s·(f²/2 + r)) of s = f/(2 + f) loses no digits near 1.
+    f = (mantissa + mantissa).where(low, mantissa) - 1
+    s, half = f / (f + 2), 0.5 * (f * f)
+    rest = s * s * polynomial(s * s, _LOGARITHM)
+    value = f - (half - (s * (half + rest) + exponent * _LOG_2[1])) + exponent * _LOG_2[0]
+    # Whatever is above zero and not below infinity is infinity or NaN itself.
+    value = value.where(x.below(pymath.inf), x)
+    return value.where(x.above(0), x.const(-pymath.inf).where(x.equals(0), pymath.nan))
+
+
 def _remainder(x: Real, y: Real) -> Real:
     size, divisor = _abs(x), _abs(y)
     rest = size
@@ -147,3 +189,15 @@ DOUBLES: dict[str, Expansion] = {
     }.items()
 }
 """By operation name; those of other floats stay."""
+
+WITHOUT_LIBRARY: dict[str, Expansion] = DOUBLES | {
+    name: floats(formula, (f64,))
+    for name, formula in {
+        "math.exp": _exp,
+        "math.expm1": expm1_by(_exp, _log),
+        "math.log": _log,
+        "math.log1p": log1p_by(_log),
+        "math.powf": power,
+    }.items()
+}
+"""Those too that compilers for CPUs have. A power has the errors of its logarithm times its exponent."""

@@ -16,6 +16,8 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from rlx_dialect.lowering.double import WITHOUT_LIBRARY
+from rlx_dialect.lowering.expansion import expand
 from rlx_dialect.lowering.to_gpu.fragments import Unit, expanded
 from rlx_dialect.lowering.to_gpu.units import MFMA, WMMA
 from rlx_dialect.runtime import toolchain
@@ -85,7 +87,8 @@ def code_object(module: ModuleOp, chip: str) -> CodeObject:
 
 def llvm_text(module: ModuleOp, chip: str) -> str:
     """All kernels of a lowered module in LLVM's language. Raises ToolError, ToolMissing, ToolFailed."""
-    module = expanded(module, _CHIPS[chip].unit)
+    module = expanded(module.clone(), _CHIPS[chip].unit)
+    expand(module, WITHOUT_LIBRARY)
     conversion = (
         f"convert-gpu-to-rocdl{{use-bare-ptr-memref-call-conv=1 index-bitwidth={index_width(module)} chipset={chip}}}"
     )

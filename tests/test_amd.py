@@ -45,6 +45,13 @@ def test_instructions_are_no_library_calls():
     assert "__ocml" not in text
 
 
+def test_functions_of_f64_are_no_library_calls():
+    functions = ("atan", "cos", "erf", "exp", "expm1", "log", "log1p", "sin", "tan", "tanh")
+    lines = [f"%v{i + 1} = math.{name} %v{i} : f64" for i, name in enumerate(("exp", *functions))]
+    body = "\n".join(lines).replace("%v0", "%x") + "\n%y = math.powf %v1, %v11 : f64"
+    code_object(module(kernel("f64", body)), "gfx1100")
+
+
 def test_shared_memory_is_in_the_report():
     (found,) = code_object(module(SHARED, kernel("f32", REVERSED)), "gfx1100").resources()
     assert found.shared == 32

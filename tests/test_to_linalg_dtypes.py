@@ -7,11 +7,13 @@ import pytest
 from linalg_helpers import built, compare, with_edges
 
 from rlx_dialect.attributes import ActivationKind, BinaryKind
+from rlx_dialect.lowering.double import WITHOUT_LIBRARY
 from rlx_dialect.ops.contraction import FusedSwiGLUOp, MatMulOp
 from rlx_dialect.ops.convolution import ConvOp, PoolOp
 from rlx_dialect.ops.elementwise import ActivationOp, BinaryOp
 from rlx_dialect.ops.reduction import SoftmaxOp
 from rlx_dialect.ops.shape import TransposeOp
+from rlx_dialect.runtime import iree_form
 
 DOUBLES = ("gelu", "gelu_approx", "tanh", "sin", "cos", "tan", "atan", "erf", "mish")
 
@@ -30,6 +32,22 @@ def test_functions_of_f64_to_the_last_digits():
 def test_f64_edges():
     module = built({"x": "tensor<64xf64>"}, lambda x: [ActivationOp(k, x) for k in ("tanh", "erf", "atan")])
     with_edges(module, rtol=1e-13, atol=1e-15)
+
+
+def test_f64_where_no_function_is_called(monkeypatch: pytest.MonkeyPatch):
+    """What AMD's kernels compute with, as IREE computes it."""
+    monkeypatch.setattr(iree_form, "DOUBLES", WITHOUT_LIBRARY)
+    module = built(
+        {"x": "tensor<257xf64>", "y": "tensor<257xf64>"},
+        lambda x, y: [
+            *(ActivationOp(ActivationKind(k), x) for k in ("exp", "log", "elu", "softplus", "tanh", "sigmoid")),
+            BinaryOp(BinaryKind.POW, x, y),
+        ],
+    )
+    # A logarithm's rounding is multiplied by the exponent.
+    with_edges(module, rtol=2e-13, atol=1e-15)
+    x = np.concatenate([np.linspace(-750, 720, 200), np.geomspace(2.3e-308, 1.7e308, 57)])
+    compare(module, {"x": x, "y": np.linspace(-3, 3, 257)}, rtol=2e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("shape", ["2x3x4", "?x?x?"])

@@ -7,6 +7,7 @@ stay calls of a library.
 from __future__ import annotations
 
 import math as pymath
+from collections.abc import Callable
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
@@ -77,20 +78,26 @@ def _log(x: Real) -> Real:
     return value.where(x.above(0), x.const(-pymath.inf).where(x.equals(0), pymath.nan))
 
 
-def _log1p(x: Real) -> Real:
-    sum_ = x + 1
-    # What the sum lost in rounding is in the same proportion in its logarithm.
-    value = _log(sum_) * (x / (sum_ - 1))
-    return x.where(sum_.equals(1), x.where(sum_.equals(pymath.inf), value))
+def log1p_by(log: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    def log1p(x: Real) -> Real:
+        sum_ = x + 1
+        # What the sum lost in rounding is in the same proportion in its logarithm.
+        value = log(sum_) * (x / (sum_ - 1))
+        return x.where(sum_.equals(1), x.where(sum_.equals(pymath.inf), value))
+
+    return log1p
 
 
-def _expm1(x: Real) -> Real:
-    power = _exp(x)
-    less = power - 1
-    value = less * x / _log(power)
-    # A power too small to be seen beside 1 may have too few bits for its logarithm.
-    value = less.where(less.equals(-1), less.where(power.equals(pymath.inf), value))
-    return x.where(power.equals(1), value)
+def expm1_by(exp: Callable[[Real], Real], log: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    def expm1(x: Real) -> Real:
+        power = exp(x)
+        less = power - 1
+        value = less * x / log(power)
+        # A power too small to be seen beside 1 may have too few bits for its logarithm.
+        value = less.where(less.equals(-1), less.where(power.equals(pymath.inf), value))
+        return x.where(power.equals(1), value)
+
+    return expm1
 
 
 def _sine_and_cosine(x: Real) -> tuple[Real, Real]:
@@ -132,9 +139,9 @@ ELEMENTARY: dict[str, Expansion] = {
     },
     "math.cos": floats(_cos),
     "math.exp": floats(_exp),
-    "math.expm1": floats(_expm1),
+    "math.expm1": floats(expm1_by(_exp, _log)),
     "math.log": floats(_log),
-    "math.log1p": floats(_log1p),
+    "math.log1p": floats(log1p_by(_log)),
     "math.rsqrt": EXPANSIONS["math.rsqrt"],
     "math.sin": floats(_sin),
     "math.tan": floats(_tan),

@@ -86,7 +86,7 @@ def _is_negative(x: Real) -> SSAValue:
     return x.const(1).apply(math.CopySignOp, x).below(0)
 
 
-def _pow(x: Real, y: Real) -> Real:
+def power(x: Real, y: Real) -> Real:
     """exp(y·log|x|), and the special values of C's pow."""
     size = _abs(x)
     result = (y * size.apply(math.LogOp)).apply(math.ExpOp)
@@ -330,7 +330,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "math.atan2": floats(_atan2),
     "math.erf": floats(_erf),
     "math.exp2": floats(_exp2),
-    "math.powf": floats(_pow),
+    "math.powf": floats(power),
     "math.rsqrt": floats(_rsqrt, (f32, f64)),
     "math.tanh": floats(_tanh),
     "math.trunc": floats(_toward_zero),
