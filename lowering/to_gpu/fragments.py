@@ -1,7 +1,7 @@
 """Matrices of a subgroup as what each invocation holds of them: ``gpu.subgroup_mma`` in a target's own operations.
 
 A :class:`Unit` says which elements an invocation holds and how two matrices are multiplied. NVIDIA's compiler takes the
-operations as they are; elsewhere :func:`expand` rewrites a kernel for a unit.
+operations as they are; elsewhere :func:`expanded` rewrites kernels for a unit.
 """
 
 from __future__ import annotations
@@ -107,18 +107,16 @@ def has_matrices(function: gpu.FuncOp) -> bool:
     return any(isinstance(result.type, MmaMatrixType) for op in function.walk() for result in op.results)
 
 
-def expand(function: gpu.FuncOp, unit: Unit[Any]) -> gpu.FuncOp:
-    """The kernel again, on ``unit``; its workgroups have one axis and are made of whole subgroups."""
-    return _Expansion(function, unit).finish()
-
-
 def expanded(module: ModuleOp, unit: Unit[Any]) -> ModuleOp:
-    """A lowered module whose kernels run on ``unit``; itself where none uses matrices."""
+    """A lowered module whose kernels run on ``unit``; itself where none uses matrices.
+
+    Workgroups of kernels with matrices have one axis and are made of whole subgroups.
+    """
     if not any(isinstance(op, gpu.FuncOp) and has_matrices(op) for op in module.walk()):
         return module
     clone = module.clone()
     for function in [op for op in clone.walk() if isinstance(op, gpu.FuncOp) and has_matrices(op)]:
-        Rewriter.replace_op(function, expand(function, unit))
+        Rewriter.replace_op(function, _Expansion(function, unit).finish())
     return clone
 
 

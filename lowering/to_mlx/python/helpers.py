@@ -149,16 +149,19 @@ def windows(x, kernel, stride, padding, dilation, fill):
     return mx.as_strided(x, (*x.shape[:2], *outputs, *kernel), strides)
 
 
+def grouped_conv(x, weight, groups, **options):
+    """MLX's convolution, channels last, also with groups in three dimensions, which it does not have."""
+    if groups == 1 or x.ndim < 5:
+        return mx.conv_general(x, weight, groups=groups, **options)
+    pairs = zip(mx.split(x, groups, axis=-1), mx.split(weight, groups, axis=0), strict=True)
+    return mx.concatenate([mx.conv_general(a, b, **options) for a, b in pairs], axis=-1)
+
+
 def conv(x, weight, stride, padding, dilation, groups):
     """Convolution of x [N, C, …] with weight [O, C/groups, …] by MLX's, whose channels are the last axis."""
     x, weight = mx.moveaxis(x, 1, -1), mx.moveaxis(weight, 1, -1)
     befores, afters = zip(*padding, strict=True)
-    options = {"stride": stride, "padding": (befores, afters), "kernel_dilation": dilation}
-    if groups == 1 or x.ndim < 5:
-        y = mx.conv_general(x, weight, groups=groups, **options)
-    else:  # MLX has no groups in three dimensions.
-        pairs = zip(mx.split(x, groups, axis=-1), mx.split(weight, groups, axis=0), strict=True)
-        y = mx.concatenate([mx.conv_general(a, b, **options) for a, b in pairs], axis=-1)
+    y = grouped_conv(x, weight, groups, stride=stride, padding=(befores, afters), kernel_dilation=dilation)
     return mx.moveaxis(y, -1, 1)
 
 
@@ -182,12 +185,7 @@ def conv_transpose(x, weight, stride, padding, dilation, groups):
     x = mx.moveaxis(x, 1, -1)
     befores, afters = zip(*padding, strict=True)
     options = {"padding": (befores, afters), "kernel_dilation": dilation, "input_dilation": stride, "flip": True}
-    if groups == 1 or x.ndim < 5:
-        y = mx.conv_general(x, kernel, groups=groups, **options)
-    else:  # MLX has no groups in three dimensions.
-        pairs = zip(mx.split(x, groups, axis=-1), mx.split(kernel, groups, axis=0), strict=True)
-        y = mx.concatenate([mx.conv_general(a, b, **options) for a, b in pairs], axis=-1)
-    return mx.moveaxis(y, -1, 1)
+    return mx.moveaxis(grouped_conv(x, kernel, groups, **options), -1, 1)
 
 
 def conv_backward_weight(convolve, x, dy, kernel, stride, padding, dilation, groups):
