@@ -128,6 +128,31 @@ def test_extents_that_have_to_be_larger_are_checked():
         executable.run(values(6, 5, 209, 10))
 
 
+def test_what_is_added_to_a_convolution_has_its_extents():
+    module = parse("""
+      !x = tensor<?x4x?x?xf32>
+      !w = tensor<4x4x3x3xf32>
+      !b = tensor<4xf32>
+      func.func @main(%x: !x, %r: !x, %w: !w, %v: tensor<4x4x1x1xf32>, %b: !b) -> (!x, !x) {
+        %0 = rlx.conv %x, %v {kernel_size = [1, 1], stride = [2, 2]} : (!x, tensor<4x4x1x1xf32>) -> !x
+        %1 = rlx.fused_conv_bias_act relu %x, %w, %b, %0 {kernel_size = [3, 3], stride = [2, 2], padding = [1, 1]}
+          : (!x, !w, !b, !x) -> !x
+        %2 = rlx.fused_conv_bias_act %x, %w, %b, %r {kernel_size = [3, 3], stride = [1, 2]} : (!x, !w, !b, !x) -> !x
+        func.return %1, %2 : !x, !x
+      }""")
+    executable = WgpuEngine().compile(lower(module), {})
+    given = random_values(module)
+    for high, wide, added in ((7, 8, (5, 3)), (3, 5, (1, 2)), (6, 7, (3, 3))):
+        rng = np.random.default_rng(high)
+        shapes = {"arg0": (2, 4, high, wide), "arg1": (2, 4, *added)}
+        given |= {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        if added[0] == high - 2:
+            assert_close(executable.run(given), run_reference(module, given), atol=1e-5)
+        else:
+            with pytest.raises(BindingError, match=r"rlx\.fused_conv_bias_act: extents"):
+                executable.run(given)
+
+
 def test_many_sizes_share_the_parameters_and_old_ones_make_room():
     module = parse("""
       func.func @main(%x: tensor<?x3xf32>, %w: tensor<3xf32> {rlx.param = "w"}) -> tensor<?x3xf32> {

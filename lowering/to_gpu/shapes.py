@@ -124,6 +124,8 @@ class Shapes:
         rule = _Rule(op, operands)
         if rule.answer(PRIMES) is None:
             self._unify(op, rule, operands)
+        if rule.answer(PRIMES) is None:
+            self._follow(op, rule)
         return rule.formulas()
 
     def _unify(self, op: RlxOp, rule: _Rule, operands: Sequence[Shape]) -> None:
@@ -153,6 +155,25 @@ class Shapes:
                 rule.fixed[a] = fitting[0]
             else:
                 self._must_equal(a, fitting[0], op)
+
+    def _follow(self, op: RlxOp, rule: _Rule) -> None:
+        """Find which extents have to be the results': those of what is added to a convolution."""
+        following: list[Sym] = []
+        while (numbers := rule.answer(PRIMES)) is None:
+            if not rule.unknown:
+                raise NotLowered("it is not understood what its extents have to be")
+            following.append(rule.unknown.pop())
+        understood = [
+            (formula, n)
+            for shape, extents in zip(rule.formulas(), numbers, strict=True)
+            if shape is not None
+            for formula, n in zip(shape, extents, strict=True)
+        ]
+        for a in following:
+            fitting = {formula for formula, n in understood if rule.holds({**rule.numbers(PRIMES), a: n})}
+            if len(fitting) != 1:
+                raise NotLowered(f"it is not understood what the extent {a} has to be")
+            self._must_equal(a, fitting.pop(), op)
 
     def _must_equal(self, a: Extent, b: Extent, op: Operation) -> None:
         """Note that two extents are equal; raises _Unified where one takes the other's place from now on."""
@@ -230,15 +251,15 @@ class _Rule:
         limit = PRIMES[1] - PRIMES[0]
         least = bisect_left(range(limit), True, key=enough)
         linear = least < limit and (least == 0 or not enough(least - 1, OTHERS[0])) and enough(least, OTHERS[0])
-        return least if linear else None
+        return least if linear and enough(limit) else None
 
-    def _numbers(self, values: Sequence[int]) -> dict[Sym, int]:
+    def numbers(self, values: Sequence[int]) -> dict[Sym, int]:
         return dict(zip(self.unknown, values, strict=False)) | self.fixed
 
     def answer(self, values: Sequence[int]) -> list[tuple[int, ...]] | None:
         if len(self.unknown) > len(values):
             raise NotLowered(f"it has more than {len(values)} different unknown extents")
-        return self.shapes(self._numbers(values))
+        return self.shapes(self.numbers(values))
 
     def formulas(self) -> list[Shape | None]:
         """The shapes of the results, None where they are not understood."""
