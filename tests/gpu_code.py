@@ -59,7 +59,6 @@ def lowered_examples(target: str) -> ModuleOp:
 
 NOT_LOWERED: Mapping[str, tuple[str, str]] = {
     "conv-convolution-dynamic_conv-0": ("it is not understood what the extent", "a convolution of unknown channels"),
-    "kv_append-indexing-kv_append-1": ("it is not understood what the extent", "a cache that unknown rows must fit"),
     **dict.fromkeys(
         ("det-linear_algebra-determinants-1", "qr-linear_algebra-factors-3", "svd-linear_algebra-factors-2"),
         ("a matrix of unknown extents: they are the number of steps", "a matrix of unknown extents"),

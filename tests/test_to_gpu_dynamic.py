@@ -106,26 +106,32 @@ def test_extents_that_a_graph_needs_equal_are_checked():
 def test_extents_that_have_to_be_larger_are_checked():
     module = parse("""
       !x = tensor<?x?xi64>
-      func.func @main(%x: !x, %i: !x, %u: !x, %c: tensor<3x?xf32>, %n: tensor<3x?xf32>) -> (!x, !x, tensor<3x?xf32>) {
+      !c = tensor<3x?xf32>
+      !d = tensor<1x9xf32>
+      func.func @main(%x: !x, %i: !x, %u: !x, %c: !c, %n: !c, %d: !d, %m: tensor<1x?xf32>) -> (!x, !x, !c, !d) {
         %0 = rlx.gather_elements %x, %i {axis = 0} : (!x, !x) -> !x
         %1 = rlx.scatter_elements add %x, %i, %u {axis = 0} : (!x, !x, !x) -> !x
-        %2 = rlx.kv_append %c, %n {axis = 1, pos = 200} : (tensor<3x?xf32>, tensor<3x?xf32>) -> tensor<3x?xf32>
-        func.return %0, %1, %2 : !x, !x, tensor<3x?xf32>
+        %2 = rlx.kv_append %c, %n {axis = 1, pos = 200} : (!c, !c) -> !c
+        %3 = rlx.kv_append %d, %m {axis = 1, pos = 3} : (!d, tensor<1x?xf32>) -> !d
+        func.return %0, %1, %2, %3 : !x, !x, !c, !d
       }""")
     executable = WgpuEngine().compile(lower(module), {})
 
     def values(wide: int, narrow: int, long: int, short: int) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(1)
         index = rng.integers(-4, 4, (7, narrow))
-        cache, update = (rng.standard_normal((3, n)).astype(np.float32) for n in (long, short))
-        return {"arg0": rng.integers(0, 9, (4, wide)), "arg1": index, "arg2": index, "arg3": cache, "arg4": update}
+        shapes = {"arg3": (3, long), "arg4": (3, short), "arg5": (1, 9), "arg6": (1, short)}
+        caches = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        return {"arg0": rng.integers(0, 9, (4, wide)), "arg1": index, "arg2": index, **caches}
 
     for given in (values(6, 5, 209, 3), values(3, 3, 205, 5), values(2, 0, 201, 1)):
         assert_close(executable.run(given), run_reference(module, given))
     with pytest.raises(BindingError, match=r"rlx.gather_elements: extent d0.1 must be at least d1.1"):
         executable.run(values(5, 6, 209, 3))
     with pytest.raises(BindingError, match=r"rlx.kv_append: extent d3.1 must be at least d4.1 \+ 200"):
-        executable.run(values(6, 5, 209, 10))
+        executable.run(values(6, 5, 205, 6))
+    with pytest.raises(BindingError, match=r"rlx.kv_append: extent d6.1 must be at most 6"):
+        executable.run(values(6, 5, 209, 7))
 
 
 def test_what_is_added_to_a_convolution_has_its_extents():

@@ -143,8 +143,13 @@ class Shapes:
         # Numbers grow in this order.
         rule.unknown = list(TopologicalSorter(smaller).static_order())
         numbers = {e for shape in operands for e in shape if isinstance(e, int) and e > 1}
+        bounded: set[Sym] = set()
         for a in rule.unknown:
             if rule.holds({a: PRIMES[0]}):
+                continue
+            if (most := rule.most(a)) is not None:
+                self._check(Check(most, a, f"{op.name}: extent {a} must be at most {most}", "sge"))
+                bounded.add(a)
                 continue
             fitting = [n for n in sorted(numbers) if rule.holds({a: n})]
             if len(fitting) != 1:
@@ -155,6 +160,7 @@ class Shapes:
                 rule.fixed[a] = fitting[0]
             else:
                 self._must_equal(a, fitting[0], op)
+        rule.unknown = [a for a in rule.unknown if a not in bounded]
 
     def _follow(self, op: RlxOp, rule: _Rule) -> None:
         """Find which extents have to be the results': those of what is added to a convolution."""
@@ -252,6 +258,11 @@ class _Rule:
         least = bisect_left(range(limit), True, key=enough)
         linear = least < limit and (least == 0 or not enough(least - 1, OTHERS[0])) and enough(least, OTHERS[0])
         return least if linear and enough(limit) else None
+
+    def most(self, a: Sym) -> int | None:
+        """The largest that ``a`` may be, where it may be anything from 0 on."""
+        least = bisect_left(range(PRIMES[0]), True, key=lambda n: not self.holds({a: n}))
+        return least - 1 if least > 1 and self.holds({a: 0}) and self.holds({a: 1}) else None
 
     def numbers(self, values: Sequence[int]) -> dict[Sym, int]:
         return dict(zip(self.unknown, values, strict=False)) | self.fixed
