@@ -159,6 +159,16 @@ def test_what_is_added_to_a_convolution_has_its_extents():
                 executable.run(given)
 
 
+def test_more_unknown_extents_than_numbers_to_ask_with():
+    module = parse("""
+      !x = tensor<?x?x?xf32>
+      func.func @main(%a: !x, %b: !x, %c: !x, %d: !x) -> !x {
+        %0 = rlx.concat %a, %b, %c, %d {axis = 1} : (!x, !x, !x, !x) -> !x
+        func.return %0 : !x
+      }""")
+    check(module, [3, 5])
+
+
 def test_many_sizes_share_the_parameters_and_old_ones_make_room():
     module = parse("""
       func.func @main(%x: tensor<?x3xf32>, %w: tensor<3xf32> {rlx.param = "w"}) -> tensor<?x3xf32> {

@@ -122,7 +122,8 @@ class Shapes:
 
     def _asked(self, op: RlxOp, operands: Sequence[Shape]) -> list[Shape | None]:
         rule = _Rule(op, operands)
-        if rule.answer(PRIMES) is None:
+        # Of more unknown extents than there are numbers, some are mostly equal.
+        if len(rule.unknown) > len(PRIMES) or rule.answer(PRIMES) is None:
             self._unify(op, rule, operands)
         if rule.answer(PRIMES) is None:
             self._follow(op, rule)
