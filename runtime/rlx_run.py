@@ -35,7 +35,7 @@ from rlx_dialect.runtime.engine import Engine, Executable, Signature, Slot, bind
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import find_weights, random_weights
-from rlx_dialect.xdsl_compat import rlx_context
+from rlx_dialect.xdsl_compat import InterpretationError, rlx_context
 
 ENGINES: Mapping[str, tuple[str, str, frozenset[str]]] = {
     "iree": ("rlx_dialect.runtime.iree", "IreeEngine", frozenset({"cpu"})),
@@ -287,5 +287,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser().parse_args(argv)
     try:
         sys.exit(run(options))
-    except (OptError, ToolError, ValueError) as error:
+    except (OptError, ToolError, InterpretationError, ValueError) as error:
         sys.exit(f"rlx-run: {error}")

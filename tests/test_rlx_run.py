@@ -71,6 +71,12 @@ def test_check_of_bf16_that_rounds_once_less(tmp_path: Path):
     assert run(model, "--engine=reference", "--check") == 0
 
 
+def test_what_the_reference_cannot_run_is_an_error(tmp_path: Path):
+    model, t = tmp_path / "model.mlir", "tensor<3xf32>"
+    model.write_text(f"func.func @main(%x: {t}) -> {t} {{ %0 = arith.addf %x, %x : {t} func.return %0 : {t} }}")
+    assert run(model, "--engine=reference") == "rlx-run: Could not find interpretation function for op arith.addf"
+
+
 def test_inputs_and_outputs_are_npz_files_by_name(model: Path, tmp_path: Path):
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     np.savez(tmp_path / "in.npz", x=x)
