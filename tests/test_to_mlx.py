@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import onnxruntime
 import pytest
 from helpers import graph, op_module, parse
 from mlx_helpers import assert_agrees, uncompiled_run
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, bf16, f16, f32, f64, i1
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, bf16, f16, f32, f64, i1, i32
 
 from rlx_dialect.builder import GraphBuilder
 from rlx_dialect.dtypes import Array, round_to
@@ -25,8 +26,9 @@ from rlx_dialect.lowering import LoweringError
 from rlx_dialect.lowering.to_mlx import LowerToMlx, python_module
 from rlx_dialect.ops.attention import AttentionOp, RopeOp
 from rlx_dialect.ops.constant import ConstantOp
-from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, MatMulOp
+from rlx_dialect.ops.contraction import DotGeneralOp, FusedMatMulBiasActOp, GroupedMatMulOp, MatMulOp
 from rlx_dialect.ops.convolution import ConvOp
+from rlx_dialect.ops.indexing import ScatterElementsOp
 from rlx_dialect.ops.rope import RopeBackwardOp
 from rlx_dialect.pipelines.named import run_named
 from rlx_dialect.pipelines.rlx_opt import main as rlx_opt
@@ -382,6 +384,25 @@ def test_long_narrow_products_are_summed_in_f32(element: Any):
         # Of one sign: an accumulator of few bits would stop growing.
         values = {n: round_to(np.abs(v) / 10, element) for n, v in random_values(module).items()}
         assert_same(module, values)
+
+
+@pytest.mark.parametrize("element", [f16, bf16, f64], ids=str)
+def test_rows_meet_matrices_of_every_float(element: Any):
+    """MLX selects matrices of f32 alone on the CPU."""
+    types = TensorType(element, [3, 4]), TensorType(element, [2, 4, 5]), TensorType(i32, [3])
+    module = op_module(GroupedMatMulOp, *types)
+    assert_same(module, {**random_values(module, 0), "arg2": np.array([1, 0, 1], np.int32)})
+
+
+@pytest.mark.parametrize("element", [f16, f32, f64], ids=str)
+@pytest.mark.parametrize("join", ["max", "min"])
+def test_scatters_keep_nan(join: str, element: Any):
+    """Of the data and of each update; MLX's own scatters forget one that another number follows."""
+    floats, indices = TensorType(element, [6]), TensorType(i32, [6])
+    module = op_module(partial(ScatterElementsOp, reduction=join), floats, indices, floats)
+    data, updates = ([np.nan, 1, 1, 1, np.nan, 0], [2, np.nan, 3, 3, np.nan, -2])
+    values = {"arg0": round_to(np.array(data), element), "arg2": round_to(np.array(updates), element)}
+    assert_same(module, {**values, "arg1": np.array([0, 1, 1, 2, 2, 5], np.int32)})
 
 
 def test_without_mlx_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):

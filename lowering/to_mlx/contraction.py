@@ -117,13 +117,16 @@ def lora_matmul(op: LoraMatMulOp, w: Writer) -> str:
 
 @lowers(GroupedMatMulOp)
 def grouped_matmul(op: GroupedMatMulOp, w: Writer) -> str:
-    x, weight, index = w.values(op.operands)
-    rows = w.let("rows", f"{index}.astype(mx.uint32)")
-    return f"mx.gather_mm({x}[:, None, :], {weight}, rhs_indices={rows})[:, 0, :]"
+    # In f32, as MLX has it of nothing else on the CPU.
+    x, weight = w.wide(op.x), w.wide(op.w)
+    rows = w.let("rows", f"{w.value(op.operands[2])}.astype(mx.uint32)")
+    return w.narrowed(f"mx.gather_mm({x}[:, None, :], {weight}, rhs_indices={rows})[:, 0, :]", op.element(0))
 
 
 @declines(GroupedMatMulOp)
 def _grouped_matmul_of_floats(op: GroupedMatMulOp) -> str | None:
     if not is_float(op.element(0)):
         return "MLX has no matrix product of integers"
+    if is_f64(op.x):
+        return "MLX selects matrices of f32 alone"
     return "it would have no rows" if 0 in (*shape_of(op.x), *shape_of(op.w)) else None

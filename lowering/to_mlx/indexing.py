@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rlx_dialect.attributes import ScatterReduction
 from rlx_dialect.base import element_of, shape_of
+from rlx_dialect.dtypes import is_float
 from rlx_dialect.lowering.to_mlx.conversion import lowers
 from rlx_dialect.lowering.to_mlx.text import dtype, tuple_text
 from rlx_dialect.lowering.to_mlx.writer import Writer
@@ -68,8 +69,10 @@ def scattered(w: Writer, op: ScatterOp, reduction: ScatterReduction, index: str)
         return w.value(op.data)
     if reduction is ScatterReduction.NONE:
         return w.call("replaced", w.value(op.data), f"({index},)", w.value(op.updates))
-    update = _UPDATES[reduction]
-    return w.narrowed(f"{w.wide(op.data)}.at[{index}].{update}({w.wide(op.updates)})", op.element(0))
+    update, data, updates, element = _UPDATES[reduction], w.wide(op.data), w.wide(op.updates), op.element(0)
+    if is_float(element) and reduction in (ScatterReduction.MAX, ScatterReduction.MIN):
+        return w.narrowed(w.call("joined", f"mx.{update}", data, f"({index},)", updates), element)
+    return w.narrowed(f"{data}.at[{index}].{update}({updates})", element)
 
 
 @lowers(ScatterAddOp)

@@ -226,6 +226,13 @@ def replaced(data, index, updates):
     return result
 
 
+def joined(join, data, index, updates):
+    """Data with updates joined in by mx.maximum or mx.minimum; MLX's own scatters forget NaN."""
+    found = data.at[index].maximum(updates) if join is mx.maximum else data.at[index].minimum(updates)
+    unordered = mx.isnan(data).astype(mx.int32).at[index].maximum(mx.isnan(updates).astype(mx.int32))
+    return mx.where(unordered != 0, mx.array(float("nan"), data.dtype), found)
+
+
 def appended(cache, update, axis, pos):
     """The cache with update over the positions from ``pos`` on along an axis."""
     if pos + update.shape[axis] > cache.shape[axis]:
