@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import AnyFloat, UnregisteredOp, f32
+from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
 
 from rlx_dialect.lowering.arithmetic import Real
+from rlx_dialect.operation import name_of
 from rlx_dialect.xdsl_compat import Builder, InsertPoint, Rewriter
 
 Expansion = Callable[[Operation, Builder], SSAValue | None]
@@ -16,25 +17,21 @@ Expansion = Callable[[Operation, Builder], SSAValue | None]
 
 def expand(root: Operation, table: Mapping[str, Expansion]) -> None:
     """Replace every operation under ``root`` whose name ``table`` has by its expansion, in place."""
-    pending = [op for op in root.walk() if _name(op) in table]
+    pending = [op for op in root.walk() if name_of(op) in table]
     while pending:
         op = pending.pop()
         before = op.prev_op
-        value = table[_name(op)](op, Builder(InsertPoint.before(op)))
+        value = table[name_of(op)](op, Builder(InsertPoint.before(op)))
         if value is None:
             continue
         # An expansion may use what is itself expanded.
         new = op.prev_op
         while new is not before and new is not None:
-            if _name(new) in table:
+            if name_of(new) in table:
                 pending.append(new)
             new = new.prev_op
         value.name_hint = op.results[0].name_hint
         Rewriter.replace_op(op, [], [value])
-
-
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def floats(formula: Callable[..., Real], types: Sequence[AnyFloat] = (f32,)) -> Expansion:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from xdsl.dialects.builtin import BytesAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
@@ -40,6 +41,18 @@ def main_function(module: ModuleOp) -> FuncOp:
         names = ", ".join(f"@{f.sym_name.data}" for f in functions) or "none"
         raise GraphError(f"one function, or one named @main, expected; the module has {names}")
     return candidates[0]
+
+
+def check_calls(module: ModuleOp) -> None:
+    """Raises GraphError where a function calls itself, be it through others: such a graph never ends."""
+    functions = [op for op in module.walk() if isinstance(op, FuncOp)]
+    calls = {f.sym_name.data: {c.callee.string_value() for c in f.walk() if isinstance(c, CallOp)} for f in functions}
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError as error:
+        raise GraphError(
+            f"functions call each other in a circle: {', '.join(f'@{n}' for n in error.args[1])}"
+        ) from None
 
 
 def text_of(attribute: Attribute | None) -> str | None:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc, UnregisteredOp
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from rlx_dialect.xdsl_compat import SymbolOpInterface, is_side_effect_free
 
 
+def name_of(op: Operation) -> str:
+    """``dialect.name``, also where the dialect is not registered."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def dialect_of(op: Operation) -> str:
+    """The name of the dialect that an operation is of, registered or not."""
+    return name_of(op).partition(".")[0]
+
+
 def describe(op: Operation) -> str:
     """``rlx.matmul %product at loc("model.mlir":3:5)`` for messages, also for an operation that was erased."""
     names = [f"%{result.name_hint}" for result in op.results if result.name_hint]
     place = [] if isinstance(op.location, UnknownLoc) else [f"at {op.location}"]
-    return " ".join([op.name, *names, *place])
+    return " ".join([name_of(op), *names, *place])
 
 
 def fused_location(locations: Sequence[LocationAttr]) -> LocationAttr:

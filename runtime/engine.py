@@ -128,6 +128,10 @@ def _slot(name: str, type: Attribute, unsigned: bool) -> Slot:
     if unsigned:
         assert isinstance(element, IntegerType)
         element = IntegerType(element.width.data, Signedness.UNSIGNED)
+    try:
+        storage_dtype(element)
+    except TypeError as error:
+        raise GraphError(f"'{name}' cannot cross the border of a graph: {error}") from error
     return Slot(name, element, type.get_shape())
 
 

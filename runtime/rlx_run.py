@@ -19,8 +19,9 @@ from xdsl.ir import BlockArgument
 
 from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
 from rlx_dialect.fold_parameters import fold_parameters
-from rlx_dialect.graph import GraphError, arguments, main_function, output_names
+from rlx_dialect.graph import GraphError, arguments, check_calls, main_function, output_names
 from rlx_dialect.interpreter import run_reference
+from rlx_dialect.operation import describe, dialect_of
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.pipelines.diagnostics import OptError
 from rlx_dialect.pipelines.environment import Environment
@@ -31,7 +32,7 @@ from rlx_dialect.pipelines.targets import NATIVE, TARGETS, Target
 from rlx_dialect.progress import step
 from rlx_dialect.runtime import metal
 from rlx_dialect.runtime.compare import difference, element_tolerance
-from rlx_dialect.runtime.engine import Engine, Executable, Signature, Slot, bind
+from rlx_dialect.runtime.engine import BindingError, Engine, Executable, Signature, Slot, bind
 from rlx_dialect.runtime.toolchain import ToolError
 from rlx_dialect.shapes import DYNAMIC
 from rlx_dialect.weights import find_weights, random_weights
@@ -75,6 +76,8 @@ class Reference:
     """The reference interpreter in the place of an engine: it runs the fused graph, before lowering."""
 
     def __init__(self, module: ModuleOp, weights: Mapping[str, Array]):
+        if foreign := [describe(op) for op in module.walk() if dialect_of(op) not in ("builtin", "func", "rlx")]:
+            raise UsageError("\n  ".join(["the reference interpreter runs operations of RLX only, not", *foreign]))
         self.module = module
         self.weights = {a.name: weights[a.name] for a in arguments(main_function(module)) if a.kind == "param"}
 
@@ -91,6 +94,7 @@ def compile_for(
     What is computed from weights alone is computed here, between fusion and lowering. ``using`` is the engine itself,
     where it is not to be one with default settings.
     """
+    check_calls(module)
     clone = module.clone()
     with step(f"fuse for {target}"):
         if (own := ENGINE_TARGETS.get(engine)) is None:
@@ -161,7 +165,10 @@ def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
             values = {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path}: an .npz file of inputs expected: {error}") from error
-    bind("input", Signature.of(function).inputs, values)
+    try:
+        bind("input", Signature.of(function).inputs, values)
+    except BindingError as error:
+        raise UsageError(f"{path}: {error}") from error
     return values
 
 
@@ -247,6 +254,7 @@ def run(arguments_: argparse.Namespace) -> int:
     with step(f"read {path}"):
         module = read_module(path, rlx_context())
     function = main_function(module)
+    signature = Signature.of(function)
     weights = find_weights(module, path)
     if weights is None:
         weights = random_weights(function, arguments_.seed)
@@ -279,8 +287,7 @@ def run(arguments_: argparse.Namespace) -> int:
         return 0
     with step("run the reference interpreter"):
         expected = Reference(module, weights).run(inputs)
-    slots = Signature.of(function).outputs
-    return 0 if check(outputs, expected, slots, arguments_.atol, arguments_.rtol) else 1
+    return 0 if check(outputs, expected, signature.outputs, arguments_.atol, arguments_.rtol) else 1
 
 
 def main(argv: Sequence[str] | None = None) -> None:

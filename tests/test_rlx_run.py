@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -71,10 +72,36 @@ def test_check_of_bf16_that_rounds_once_less(tmp_path: Path):
     assert run(model, "--engine=reference", "--check") == 0
 
 
-def test_what_the_reference_cannot_run_is_an_error(tmp_path: Path):
-    model, t = tmp_path / "model.mlir", "tensor<3xf32>"
-    model.write_text(f"func.func @main(%x: {t}) -> {t} {{ %0 = arith.addf %x, %x : {t} func.return %0 : {t} }}")
-    assert run(model, "--engine=reference") == "rlx-run: Could not find interpretation function for op arith.addf"
+T = "tensor<2xf32>"
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "message"),
+    [
+        (
+            f"%0 = arith.addf %x, %x : {T}",
+            ["--engine=reference"],
+            r"operations of RLX only, not\n  arith.addf at .*:2:",
+        ),
+        (
+            f"%0 = arith.addf %x, %x : {T}",
+            ["--target=tpu"],
+            r"operations of StableHLO only, not\n  arith.addf at .*:2:",
+        ),
+        (f'%0 = "a.b"(%x) : ({T}) -> {T}', ["--target=tpu"], r"operations of StableHLO only, not\n  a.b at .*:2:"),
+        (f"%0 = func.call @main(%x) : ({T}) -> {T}", [], "functions call each other in a circle: @main, @main"),
+    ],
+)
+def test_what_cannot_run_is_an_error(tmp_path: Path, body: str, options: list[str], message: str):
+    model = tmp_path / "model.mlir"
+    model.write_text(f"func.func @main(%x: {T}) -> {T} {{\n  {body}\n  func.return %0 : {T}\n}}")
+    assert re.search(message, str(run(model, *options)))
+
+
+def test_what_no_engine_holds(tmp_path: Path):
+    model = tmp_path / "model.mlir"
+    model.write_text("func.func @main(%x: tensor<2xi4>) -> tensor<2xi4> { func.return %x : tensor<2xi4> }")
+    assert run(model) == "rlx-run: 'arg0' cannot cross the border of a graph: no NumPy dtype for element type i4"
 
 
 def test_inputs_and_outputs_are_npz_files_by_name(model: Path, tmp_path: Path):
@@ -127,7 +154,7 @@ def test_random_indices_stay_inside_the_table():
 )
 def test_inputs_that_do_not_fit(model: Path, tmp_path: Path, stored: dict[str, np.ndarray], message: str):
     np.savez(tmp_path / "in.npz", **stored)
-    assert message in str(run(model, "--inputs", tmp_path / "in.npz"))
+    assert f"in.npz: {message}" in str(run(model, "--inputs", tmp_path / "in.npz"))
 
 
 def test_messages_for_bad_files(model: Path, tmp_path: Path):
