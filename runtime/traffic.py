@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from rlx_dialect.dtypes import Array, storage_dtype
@@ -21,6 +22,7 @@ from rlx_dialect.fold_parameters import fold_parameters
 from rlx_dialect.graph import GraphError, arguments, main_function
 from rlx_dialect.lowering.to_gpu.hardware import HARDWARE
 from rlx_dialect.lowering.to_gpu.host import LOAD_TIME, TOUCHED
+from rlx_dialect.operation import name_of
 from rlx_dialect.pipelines.named import FUSE_SUFFIX, lowering_pipeline, run_named, run_pipeline
 from rlx_dialect.pipelines.source import read_module
 from rlx_dialect.pipelines.tables import table
@@ -64,7 +66,7 @@ class Traffic:
     setup: tuple[Moved, ...]
     """Those of the load time."""
     least: int
-    """Bytes of the inputs and parameters that are used, and of the outputs: each once."""
+    """Bytes of the inputs and parameters that are used, and of the outputs: each once. A returned input moves none."""
 
     @property
     def bytes(self) -> int:
@@ -76,12 +78,32 @@ def traffic(module: ModuleOp) -> Traffic:
     function = main_function(module)
     ways = {f.sym_name.data: [_ways(a) for a in f.body.block.args] for f in kernels(module)}
     moved = [_moved(op, ways) for op in function.body.block.ops if isinstance(op, gpu.LaunchFuncOp)]
-    used = [a.value.type for a in arguments(function) if a.value.first_use is not None]
     return Traffic(
         launches=tuple(m for m in moved if not m.at_load_time),
         setup=tuple(m for m in moved if m.at_load_time),
-        least=sum(map(_bytes, [*used, *function.function_type.outputs])),
+        least=_least(function),
     )
+
+
+def _least(function: FuncOp) -> int:
+    inputs = {argument.value for argument in arguments(function)}
+    read: set[SSAValue] = set()
+    written: dict[SSAValue, int] = {}
+    for op in function.walk():
+        if isinstance(op, ReturnOp):
+            for value in op.operands:
+                # Of views of one buffer, the largest: the others may be parts of it.
+                written[_buffer(value)] = max(written.get(_buffer(value), 0), _bytes(value.type))
+        elif name_of(op) not in _VIEWS:
+            read.update(map(_buffer, op.operands))
+    return sum(_bytes(v.type) for v in inputs & read) + sum(n for v, n in written.items() if v not in inputs)
+
+
+def _buffer(value: SSAValue) -> SSAValue:
+    """What ``value`` is a view of."""
+    while isinstance(op := value.owner, Operation) and name_of(op) in _VIEWS:
+        value = op.operands[0]
+    return value
 
 
 def _moved(launch: gpu.LaunchFuncOp, ways: Mapping[str, Sequence[tuple[bool, bool]]]) -> Moved:
@@ -104,7 +126,7 @@ def _ways(buffer: SSAValue) -> tuple[bool, bool]:
     """Whether a kernel reads, and whether it writes, a buffer."""
     reads = writes = False
     for use in buffer.uses:
-        name = _name(use.operation)
+        name = name_of(use.operation)
         if name in _VIEWS:
             inner = _ways(use.operation.results[0])
             reads, writes = reads or inner[0], writes or inner[1]
@@ -112,10 +134,6 @@ def _ways(buffer: SSAValue) -> tuple[bool, bool]:
             writes = writes or name in _STORES or name in _BOTH
             reads = reads or name not in _STORES
     return reads, writes
-
-
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def _width(type: Attribute) -> int:

@@ -42,6 +42,15 @@ def test_the_report_has_the_same_numbers():
     ]
 
 
+def test_returning_an_input_moves_nothing():
+    module = parse("""
+      func.func @main(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+        %0 = rlx.activation exp %x : tensor<4x6xf32>
+        func.return %x, %x, %0, %0 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
+      }""")
+    assert launch_report(lower(module)).splitlines()[-1] == "1 launches, 192 bytes, at least 192 bytes"
+
+
 def test_shared_memory_is_no_traffic():
     (softmax,) = traffic(
         lower(
@@ -55,7 +64,13 @@ def test_shared_memory_is_no_traffic():
 
 
 def test_unknown_extents_have_no_figures():
-    module = parse("func.func @main(%x: memref<?xf32>) -> memref<?xf32> { func.return %x : memref<?xf32> }")
+    module = lower(
+        parse("""
+      func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+        %0 = rlx.activation exp %x : tensor<?xf32>
+        func.return %0 : tensor<?xf32>
+      }""")
+    )
     with pytest.raises(GraphError, match="for static extents only"):
         traffic(module)
 

@@ -154,7 +154,7 @@ class Shapes:
                 continue
             fitting = [n for n in sorted(numbers) if rule.holds({a: n})]
             if len(fitting) != 1:
-                raise NotLowered(f"it is not understood what the extent {a} has to be")
+                raise _not_understood(a)
             if rule.holds({a: 1}):
                 # It is broadcast where it is 1; see View.broadcast.
                 self._check(Check((a - 1) * (a - fitting[0]), 0, f"{op.name}: an extent must be 1 or {fitting[0]}"))
@@ -179,7 +179,7 @@ class Shapes:
         for a in following:
             fitting = {formula for formula, n in understood if rule.holds({**rule.numbers(PRIMES), a: n})}
             if len(fitting) != 1:
-                raise NotLowered(f"it is not understood what the extent {a} has to be")
+                raise _not_understood(a)
             self._must_equal(a, fitting.pop(), op)
 
     def _must_equal(self, a: Extent, b: Extent, op: Operation) -> None:
@@ -218,6 +218,11 @@ def _solved(zero: Sym) -> tuple[Dim, int] | None:
         return None
     constant = sum(c for _, c in rest)
     return (dim, -constant // coefficient) if constant % coefficient == 0 and -constant // coefficient >= 0 else None
+
+
+def _not_understood(extent: Sym) -> NotLowered:
+    where = "dA.B is axis B of argument A; with a number there it is lowered"
+    return NotLowered(f"it is not understood what the extent {extent} has to be ({where})")
 
 
 class _Rule:
