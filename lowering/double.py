@@ -13,9 +13,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f64
 
 from rlx_dialect.lowering.arithmetic import Real
-from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
-from rlx_dialect.lowering.to_gpu.elementary import expm1_by, log1p_by
-from rlx_dialect.lowering.to_gpu.expand import power
+from rlx_dialect.lowering.expansion import Expansion, absolute, expm1_by, floats, log1p_by, polynomial, power
 from rlx_dialect.lowering.words import Word
 
 _ERF_OVER_X = (
@@ -73,16 +71,12 @@ _MAGIC, _MAGIC_BITS = 1.5 * 2.0**52, 0x4338000000000000
 """Added to a small number, this leaves the nearest integer in the low bits of the sum."""
 
 
-def _abs(x: Real) -> Real:
-    return x.apply(math.AbsFOp)
-
-
 def _with_sign_of(value: Real, x: Real) -> Real:
     return value.apply(math.CopySignOp, x)
 
 
 def _erf(x: Real) -> Real:
-    size = _abs(x)
+    size = absolute(x)
     # NaN stays NaN through both clips, which keep the exponential of a huge number out of it.
     low, high = size.min(1), size.clip(1, 6)
     near = low * polynomial(2 * (low * low) - 1, _ERF_OVER_X)
@@ -92,12 +86,12 @@ def _erf(x: Real) -> Real:
 
 
 def _tanh(x: Real) -> Real:
-    less = (-2 * _abs(x)).apply(math.ExpM1Op)
+    less = (-2 * absolute(x)).apply(math.ExpM1Op)
     return _with_sign_of(-less / (less + 2), x)
 
 
 def _atan(x: Real) -> Real:
-    size = _abs(x)
+    size = absolute(x)
     steep = size.above(1)
     slope = (1 / size).where(steep, size)
     for _ in range(2):  # tan(a/2) of tan a
@@ -165,7 +159,7 @@ def _log(x: Real) -> Real:
 
 
 def _remainder(x: Real, y: Real) -> Real:
-    size, divisor = _abs(x), _abs(y)
+    size, divisor = absolute(x), absolute(y)
     rest = size
     for _ in range(3):
         # A quotient has 53 bits: what it is off by is left, as a smaller multiple, for the next round.

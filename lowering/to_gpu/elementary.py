@@ -7,13 +7,12 @@ stay calls of a library.
 from __future__ import annotations
 
 import math as pymath
-from collections.abc import Callable
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from rlx_dialect.lowering.arithmetic import Real
-from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
+from rlx_dialect.lowering.expansion import Expansion, expm1_by, floats, log1p_by, polynomial
 from rlx_dialect.lowering.to_gpu.expand import EXPANSIONS
 from rlx_dialect.lowering.words import Word
 
@@ -76,28 +75,6 @@ def _log(x: Real) -> Real:
     # Whatever is above zero and not below infinity is infinity or NaN itself.
     value = value.where(x.below(pymath.inf), x)
     return value.where(x.above(0), x.const(-pymath.inf).where(x.equals(0), pymath.nan))
-
-
-def log1p_by(log: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    def log1p(x: Real) -> Real:
-        sum_ = x + 1
-        # What the sum lost in rounding is in the same proportion in its logarithm.
-        value = log(sum_) * (x / (sum_ - 1))
-        return x.where(sum_.equals(1), x.where(sum_.equals(pymath.inf), value))
-
-    return log1p
-
-
-def expm1_by(exp: Callable[[Real], Real], log: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    def expm1(x: Real) -> Real:
-        power = exp(x)
-        less = power - 1
-        value = less * x / log(power)
-        # A power too small to be seen beside 1 may have too few bits for its logarithm.
-        value = less.where(less.equals(-1), less.where(power.equals(pymath.inf), value))
-        return x.where(power.equals(1), value)
-
-    return expm1
 
 
 def _sine_and_cosine(x: Real) -> tuple[Real, Real]:

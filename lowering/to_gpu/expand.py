@@ -15,15 +15,11 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, f
 from xdsl.ir import Block, Operation, SSAValue
 
 from rlx_dialect.lowering.arithmetic import Real, constant, convert_float
-from rlx_dialect.lowering.expansion import Expansion, floats, polynomial
+from rlx_dialect.lowering.expansion import Expansion, absolute, floats, is_negative, polynomial, power
 from rlx_dialect.lowering.words import Word
 from rlx_dialect.xdsl_compat import Builder, InsertPoint
 
 # Floats.
-
-
-def _abs(x: Real) -> Real:
-    return x.apply(math.AbsFOp)
 
 
 def _odd(x: Real, top: Sequence[float], bottom: Sequence[float], limit: float) -> Real:
@@ -31,7 +27,7 @@ def _odd(x: Real, top: Sequence[float], bottom: Sequence[float], limit: float) -
     near = x.clip(-limit, limit)
     square = near * near
     inner = (near * polynomial(square, top) / polynomial(square, bottom)).clip(-1, 1)
-    return x.const(1).apply(math.CopySignOp, x).where(_abs(x).above(limit), inner)
+    return x.const(1).apply(math.CopySignOp, x).where(absolute(x).above(limit), inner)
 
 
 def _erf(x: Real) -> Real:
@@ -63,51 +59,22 @@ def _atan_of_fraction(x: Real) -> Real:
 
 
 def _atan(x: Real) -> Real:
-    size = _abs(x)
+    size = absolute(x)
     steep = size.above(1)
     angle = _atan_of_fraction((1 / size).where(steep, size))
     return (pymath.pi / 2 + -angle).where(steep, angle).apply(math.CopySignOp, x)
 
 
 def _atan2(y: Real, x: Real) -> Real:
-    height, width = _abs(y), _abs(x)
+    height, width = absolute(y), absolute(x)
     low, high = height.min(width), height.max(width)
     # 0/0 is the angle of (0, 0) and inf/inf that of a diagonal.
     fraction = low.where(high.equals(0), x.const(1).where(low.equals(pymath.inf), low / high))
     angle = _atan_of_fraction(fraction)
     angle = (pymath.pi / 2 + -angle).where(height.above(width), angle)
     # The sign bit of x counts, also that of -0.
-    angle = (pymath.pi + -angle).where(_is_negative(x), angle)
+    angle = (pymath.pi + -angle).where(is_negative(x), angle)
     return angle.apply(math.CopySignOp, y)
-
-
-def _is_negative(x: Real) -> SSAValue:
-    """Whether the sign bit is set."""
-    return x.const(1).apply(math.CopySignOp, x).below(0)
-
-
-def power(x: Real, y: Real) -> Real:
-    """exp(y·log|x|), and the special values of C's pow."""
-    size = _abs(x)
-    result = (y * size.apply(math.LogOp)).apply(math.ExpOp)
-    # log 1 is exact, but 0·inf is not 0.
-    result = x.const(1).where(size.equals(1), result)
-    half = y * 0.5
-    fraction, half_fraction = _has_fraction(y), _has_fraction(half)
-    odd = x.b.insert(arith.AndIOp(y.apply(math.FloorOp).equals(y), half_fraction)).result
-    flipped = x.b.insert(arith.AndIOp(_is_negative(x), odd)).result
-    result = (-result).where(flipped, result)
-    # A negative number to a fraction has no value; minus infinity counts as a very large even number.
-    negative = x.b.insert(arith.AndIOp(x.below(0), x.above(-pymath.inf))).result
-    undefined = x.b.insert(arith.AndIOp(negative, fraction)).result
-    result = x.const(pymath.nan).where(undefined, result)
-    # 1 to anything and anything to 0 are 1, NaN too.
-    always_one = x.b.insert(arith.OrIOp(x.equals(1), y.equals(0))).result
-    return x.const(1).where(always_one, result)
-
-
-def _has_fraction(x: Real) -> SSAValue:
-    return (x - x.apply(math.FloorOp)).above(0)
 
 
 def _toward_zero(x: Real) -> Real:
@@ -268,7 +235,7 @@ def _to_float(op: Operation, b: Builder) -> SSAValue:
 def _to_integer(op: Operation, b: Builder) -> SSAValue:
     x, type = Real(op.operands[0], b), op.results[0].type
     assert isinstance(type, IntegerType)
-    size = b.insert(arith.FPToUIOp(_abs(x).value, type)).result
+    size = b.insert(arith.FPToUIOp(absolute(x).value, type)).result
     return _negated_where(x.below(0), size, b)
 
 
