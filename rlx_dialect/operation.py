@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc, UnregisteredOp
 from xdsl.ir import Operation
@@ -16,16 +16,16 @@ def name_of(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
-def dialect_of(op: Operation) -> str:
-    """The name of the dialect that an operation is of, registered or not."""
-    return name_of(op).partition(".")[0]
-
-
 def describe(op: Operation) -> str:
     """``rlx.matmul %product at loc("model.mlir":3:5)`` for messages, also for an operation that was erased."""
     names = [f"%{result.name_hint}" for result in op.results if result.name_hint]
     place = [] if isinstance(op.location, UnknownLoc) else [f"at {op.location}"]
     return " ".join([name_of(op), *names, *place])
+
+
+def foreign(root: Operation, dialects: Collection[str]) -> list[str]:
+    """The operations under ``root`` that are of none of the ``dialects``, for messages."""
+    return [describe(op) for op in root.walk() if name_of(op).partition(".")[0] not in dialects]
 
 
 def fused_location(locations: Sequence[LocationAttr]) -> LocationAttr:

@@ -19,9 +19,9 @@ from xdsl.ir import BlockArgument
 
 from rlx_dialect.dtypes import Array, is_bool, is_float, round_to
 from rlx_dialect.fold_parameters import fold_parameters
-from rlx_dialect.graph import GraphError, arguments, check_calls, main_function, output_names
+from rlx_dialect.graph import GraphError, arguments, check_calls, main_function
 from rlx_dialect.interpreter import run_reference
-from rlx_dialect.operation import describe, dialect_of
+from rlx_dialect.operation import foreign
 from rlx_dialect.ops.indexing import GatherOp
 from rlx_dialect.pipelines.diagnostics import OptError
 from rlx_dialect.pipelines.environment import Environment
@@ -76,8 +76,8 @@ class Reference:
     """The reference interpreter in the place of an engine: it runs the fused graph, before lowering."""
 
     def __init__(self, module: ModuleOp, weights: Mapping[str, Array]):
-        if foreign := [describe(op) for op in module.walk() if dialect_of(op) not in ("builtin", "func", "rlx")]:
-            raise UsageError("\n  ".join(["the reference interpreter runs operations of RLX only, not", *foreign]))
+        if others := foreign(module, ("builtin", "func", "rlx")):
+            raise UsageError("\n  ".join(["the reference interpreter runs operations of RLX only, not", *others]))
         self.module = module
         self.weights = {a.name: weights[a.name] for a in arguments(main_function(module)) if a.kind == "param"}
 
@@ -155,7 +155,7 @@ def _index_bound(value: BlockArgument) -> int:
     return min((e for e in extents if e != DYNAMIC), default=10)
 
 
-def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
+def load_inputs(path: Path, slots: Sequence[Slot]) -> dict[str, Array]:
     """Inputs from an ``.npz`` file by name; what is missing, unknown or does not fit is an error."""
     try:
         stored = np.load(path)
@@ -166,7 +166,7 @@ def load_inputs(path: Path, function: FuncOp) -> dict[str, Array]:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path}: an .npz file of inputs expected: {error}") from error
     try:
-        bind("input", Signature.of(function).inputs, values)
+        bind("input", slots, values)
     except BindingError as error:
         raise UsageError(f"{path}: {error}") from error
     return values
@@ -270,13 +270,13 @@ def run(arguments_: argparse.Namespace) -> int:
             f"engine '{engine}' does not take what target '{arguments_.target}' lowers to (it takes: {takes})"
         )
     if arguments_.inputs is not None:
-        inputs = load_inputs(arguments_.inputs, function)
+        inputs = load_inputs(arguments_.inputs, signature.inputs)
     else:
         inputs = random_inputs(function, arguments_.seed, arguments_.dynamic)
     executable = compile_for(module, arguments_.target, engine, weights)
     with step("run"):
         outputs = executable.run(inputs)
-    names = output_names(function)
+    names = [slot.name for slot in signature.outputs]
     if arguments_.outputs is not None:
         save_outputs(arguments_.outputs, dict(zip(names, outputs, strict=True)))
     for name, value in zip(names, outputs, strict=True):

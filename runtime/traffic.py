@@ -92,8 +92,9 @@ def _least(function: FuncOp) -> int:
     for op in function.walk():
         if isinstance(op, ReturnOp):
             for value in op.operands:
+                buffer = _buffer(value)
                 # Of views of one buffer, the largest: the others may be parts of it.
-                written[_buffer(value)] = max(written.get(_buffer(value), 0), _bytes(value.type))
+                written[buffer] = max(written.get(buffer, 0), _bytes(value.type))
         elif name_of(op) not in _VIEWS:
             read.update(map(_buffer, op.operands))
     return sum(_bytes(v.type) for v in inputs & read) + sum(n for v, n in written.items() if v not in inputs)

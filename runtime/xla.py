@@ -22,7 +22,7 @@ from rlx_dialect.dtypes import Array
 from rlx_dialect.graph import Argument, arguments, main_function
 from rlx_dialect.lowering.to_stablehlo.dialect import OPERATIONS, CustomCallOp
 from rlx_dialect.lowering.to_stablehlo.sharding import Mesh, Split, splits
-from rlx_dialect.operation import describe, dialect_of
+from rlx_dialect.operation import foreign
 from rlx_dialect.ops.constant import dense_elements
 from rlx_dialect.runtime.engine import Signature, Slot, bind
 from rlx_dialect.runtime.toolchain import ToolError, ToolMissing, portable_text
@@ -55,8 +55,8 @@ def hlo_text(module: ModuleOp, shapes: Sequence[Shape] | None = None) -> str:
 
     With ``shapes``, one an argument, its main function takes static shapes; what is inside still does not know them.
     """
-    if foreign := [describe(op) for op in module.walk() if dialect_of(op) not in _DIALECTS]:
-        raise XlaError("\n  ".join(["XLA takes operations of StableHLO only, not", *foreign]))
+    if others := foreign(module, _DIALECTS):
+        raise XlaError("\n  ".join(["XLA takes operations of StableHLO only, not", *others]))
     if shapes is not None:
         module = module.clone()
         _specialise(main_function(module), shapes)
