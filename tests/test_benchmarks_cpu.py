@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+from rlx_dialect.runtime.toolchain import ToolMissing
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
@@ -24,7 +24,10 @@ NAMES = list(cpu.WORKLOADS)
 
 
 def measured(tmp_path: Path, engines: Sequence[str], workloads: Sequence[str]) -> tuple[str, list[dict[str, Any]]]:
-    """What a quick run prints and what it writes."""
+    """What a quick run prints and what it writes. Raises ToolMissing where a peer is not installed."""
+    for package in ("onnx", *(engine for engine in engines if engine in ("onnxruntime", "openvino"))):
+        if find_spec(package) is None:
+            raise ToolMissing(f"{package} is not installed; it comes with: pip install -e '.[benchmarks]'")
     path = tmp_path / "results.json"
     command = [
         sys.executable,
@@ -55,7 +58,6 @@ def check(rows: Sequence[dict[str, Any]], engines: Sequence[str], workloads: Seq
 
 
 def test_all_engines(tmp_path: Path):
-    pytest.importorskip("openvino")
     engines, workloads = ["native", "iree", "onnxruntime", "openvino"], ["llama_decode", "contraction_64"]
     printed, rows = measured(tmp_path, engines, workloads)
     check(rows, engines, workloads)
